@@ -1,0 +1,120 @@
+"""Start-up settings: environment `TENURE_*`, validated once, each with unit, default and reason.
+
+What may change while processes run lives in the table `service_settings` (see store/settings.py), not here.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field, SecretStr, ValidationError, model_validator
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from tenure.model.errors import InvalidSettings, shortened
+
+PREFIX = "postgresql+psycopg2://"
+Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+
+class Settings(BaseSettings):
+    """All settings of one process. `load()` turns a mistake into one clear line."""
+
+    model_config = SettingsConfigDict(env_prefix="TENURE_", extra="ignore", frozen=True)
+
+    database_url: SecretStr | None = Field(
+        None, description="SQLAlchemy URL for client verbs; may go through PgBouncer."
+    )
+    direct_url: SecretStr | None = Field(
+        None,
+        description="Unpooled URL for worker, beat, LISTEN, migrate: sessions are prepared and listened on. Default: database_url.",
+    )
+    broker_url: SecretStr | None = Field(None, description="redis:// URL of the Celery broker.")
+    home: Path = Field(
+        Path(".tenure"), description="Embedded servers, health files. Default: .tenure in the working directory."
+    )
+    kinds: str = Field("", description="Comma-separated packages with kinds, beside the entry point tenure.kinds.")
+    node: str = Field(
+        "",
+        description="Name of this node; a restart under the same name settles the old boot's leases. Default: the host name.",
+    )
+    services: str = Field(
+        "dispatcher,reaper",
+        description="Services the worker's main process runs. All are safe in any number of processes.",
+    )
+
+    lease_seconds: Seconds = Field(
+        30.0, description="s. How long a silent worker keeps its tasks: the time to recovery after SIGKILL."
+    )
+    renew_seconds: Seconds = Field(5.0, description="s. Below half the lease, so that one lost renewal costs nothing.")
+    reap_seconds: Seconds = Field(
+        1.0, description="s. Sweep for expired leases, due and late tasks: adds to the time to recovery."
+    )
+    watch_seconds: Seconds = Field(
+        1.0, description="s. How often stop requests and deadlines are read; NOTIFY only makes it sooner."
+    )
+    crash_bound: int = Field(
+        3, ge=1, description="Lost workers after which a task is `worker_lost` for good: poison must end."
+    )
+    params_bytes: int = Field(
+        1024 * 1024, ge=1024, description="bytes. Larger params are refused at submit: the row is not a file store."
+    )
+    result_bytes: int = Field(
+        1024 * 1024, ge=1024, description="bytes. Larger results fail the task: the row is not a file store."
+    )
+    run_on_tasks: int = Field(
+        64, ge=1, description="Tasks one Celery message may run: a message must end for recycling and warm shutdown."
+    )
+    run_on_seconds: Seconds = Field(0.25, description="s. Same bound in time.")
+    connect_seconds: Seconds = Field(
+        300.0, description="s. How long a start waits for the database before it gives up."
+    )
+    concurrency: int = Field(2, ge=1, description="Child processes of `tenure worker`.")
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Settings:
+        if self.renew_seconds >= self.lease_seconds / 2:
+            raise ValueError(
+                f"renew_seconds {self.renew_seconds:g} must be below half of lease_seconds {self.lease_seconds:g}"
+            )
+        for name in ("database_url", "direct_url"):
+            url: SecretStr | None = getattr(self, name)
+            if url is not None and not url.get_secret_value().startswith(PREFIX):
+                raise ValueError(f"{name} must start with {PREFIX}")
+        return self
+
+    @cached_property
+    def client_url(self) -> str:
+        if self.database_url is None:
+            raise InvalidSettings("TENURE_DATABASE_URL is not set: set it, or start embedded servers with `tenure up`")
+        return self.database_url.get_secret_value()
+
+    @cached_property
+    def session_url(self) -> str:
+        """The URL for connections that keep session state (PREPARE, LISTEN)."""
+        return self.direct_url.get_secret_value() if self.direct_url else self.client_url
+
+    @cached_property
+    def broker(self) -> str:
+        if self.broker_url is None:
+            raise InvalidSettings("TENURE_BROKER_URL is not set: set it, or start embedded servers with `tenure up`")
+        return self.broker_url.get_secret_value()
+
+    @cached_property
+    def kind_packages(self) -> tuple[str, ...]:
+        return tuple(name.strip() for name in self.kinds.split(",") if name.strip())
+
+
+def load() -> Settings:
+    """Settings of this process. Raises InvalidSettings naming each wrong variable; values of secrets are never shown."""
+    try:
+        return Settings()
+    except ValidationError as error:
+        raise InvalidSettings("; ".join(_line(dict(e)) for e in error.errors(include_url=False))) from None
+
+
+def _line(error: dict[str, object]) -> str:
+    place = error["loc"]
+    name = f"TENURE_{str(place[0]).upper()}: " if isinstance(place, tuple) and place else ""
+    return name + shortened(str(error["msg"]).removeprefix("Value error, "), 160)
