@@ -308,5 +308,7 @@ create index execution_due_execution on execution_due (execution_id);
 
 
 def upgrade() -> None:
-    for part in (TASKS, HISTORY, AROUND):
-        op.get_bind().exec_driver_sql(part)
+    # The driver's cursor: `%` and `:` in function bodies are PostgreSQL's, not placeholders.
+    with op.get_bind().connection.cursor() as cursor:
+        for part in (TASKS, HISTORY, AROUND):
+            cursor.execute(part)
