@@ -1,0 +1,105 @@
+"""Kinds: what a task of one kind is and promises. A spec is importable anywhere; its body runs only in workers.
+
+A kind is one file in a package named by the entry point `tenure.kinds` or TENURE_KINDS; nothing else is edited.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from tenure.model.errors import InvalidKind, InvalidParams, shortened
+from tenure.model.retry import RetryPolicy
+
+if TYPE_CHECKING:
+    from tenure.runtime.attempt import Attempt
+
+NAME_BYTES = 200
+
+
+class NoParams(BaseModel):
+    """The params model of a kind that takes none."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+@dataclass(frozen=True)
+class KindSpec:
+    """What submitters and recovery know of a kind. Durations are seconds.
+
+    on_shutdown: "fail" (service unavailable), "release" (handed on, the attempt given back) or "finish" (up to
+    `drain`, then fail). on_lost: "fail" or "resume" from the last checkpoint. `plans` puts the task into `validating`
+    until the body calls `begin`. `tiny` says the body is short and idempotent: up to 8 may be ended in one statement.
+    """
+
+    name: str
+    params: type[BaseModel] = NoParams
+    queue: str = "default"
+    priority: int = 0
+    max_attempts: int = 1
+    retry: RetryPolicy = field(default_factory=RetryPolicy)
+    run_limit: float | None = None
+    on_shutdown: Literal["fail", "release", "finish"] = "fail"
+    on_lost: Literal["fail", "resume"] = "fail"
+    drain: float = 10.0
+    stop_within: float = 1.0
+    internal: str | None = None  # the call to use instead, for kinds only domain code may create
+    keep_params: str | None = None  # the reason, for kinds whose params outlive the task
+    retry_resumes: bool = False
+    plans: bool = False
+    tiny: bool = False
+    active_limit: int | None = None  # per submitter
+
+    def __post_init__(self) -> None:
+        if not self.name or len(self.name.encode()) > NAME_BYTES or self.name.split() != [self.name]:
+            raise InvalidKind(f"kind name {shortened(self.name)!r}: 1 to {NAME_BYTES} bytes without spaces")
+        if not -32768 <= self.priority <= 32767:
+            raise InvalidKind(f"kind {self.name}: priority must fit 16 bits")
+        if self.max_attempts < 1:
+            raise InvalidKind(f"kind {self.name}: max_attempts must be at least 1")
+
+    @property
+    def run_limit_interval(self) -> timedelta | None:
+        return None if self.run_limit is None else timedelta(seconds=self.run_limit)
+
+    def validate(self, params: Any) -> BaseModel:
+        """Params as the kind's model. Raises InvalidParams naming the first wrong field, its value shortened away."""
+        if isinstance(params, self.params):
+            return params
+        try:
+            return self.params.model_validate(params, strict=False)
+        except ValidationError as error:
+            raise InvalidParams(f"{self.name}: {_first(error)}") from None
+
+
+def _first(error: ValidationError) -> str:
+    errors = error.errors(include_url=False, include_input=False, include_context=False)
+    place = ".".join(str(part) for part in errors[0]["loc"]) or "params"
+    more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
+    return f"{place}: {shortened(errors[0]['msg'], 120)}{more}"
+
+
+Body = Callable[["Attempt", Any], Any]
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A spec with its body. Calling it calls the body: handy in tests."""
+
+    spec: KindSpec
+    body: Body
+
+    def __call__(self, attempt: Attempt, params: Any) -> Any:
+        return self.body(attempt, params)
+
+
+def kind(spec: KindSpec | str, **options: Any) -> Callable[[Body], Kind]:
+    """Declare a kind: `@kind("catalog.export", params=Export, queue="bulk")`, or `@kind(SPEC)` for a shared spec."""
+    if isinstance(spec, KindSpec) and options:
+        raise InvalidKind(f"kind {spec.name}: options belong to its spec")
+    made = spec if isinstance(spec, KindSpec) else KindSpec(spec, **options)
+    return lambda body: Kind(made, body)

@@ -1,0 +1,85 @@
+"""The values that pass between store, runtime and client: plain, immutable, without behaviour."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+
+@dataclass(frozen=True)
+class Initiator:
+    """Who asked, as durable names: they outlive the account. All three are mandatory."""
+
+    type: str
+    id: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.type}:{self.name}"
+
+
+@dataclass(frozen=True)
+class Holder:
+    """Who may write: one process of one boot of one worker."""
+
+    worker: UUID  # boot id
+    pid: int
+
+
+@dataclass(frozen=True)
+class Lease:
+    """Tenure of one task. The fence compares token, boot id and pid."""
+
+    task_id: UUID
+    token: int
+    holder: Holder
+
+
+@dataclass(frozen=True)
+class Claimed:
+    """A task just claimed, with all its body needs."""
+
+    lease: Lease
+    kind: str
+    attempt: int
+    crashes: int
+    max_attempts: int
+    activity_id: UUID
+    params: Any
+    cursor: Any | None
+    sequence: int
+    seconds_left: float | None  # to the deadline
+
+
+@dataclass(frozen=True)
+class Submitted:
+    """What `submit` answers: the id, and whether this call made the task or found it by its key."""
+
+    id: UUID
+    created: bool
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How an attempt ended, as the end statement takes it."""
+
+    verb: str
+    state: str
+    outcome: str | None = None
+    error_code: str | None = None
+    error_message: str | None = None
+    activity: str = "complete"
+    available_after: float | None = None  # seconds, for retry_later
+
+
+@dataclass(frozen=True)
+class Moment:
+    """One line of a task's history."""
+
+    at: datetime
+    verb: str
+    state: str
+    token: int | None
+    note: str | None
