@@ -1,0 +1,71 @@
+"""promote, expire, and the cancels that raced a hand-back: what time alone decides. The database's clock."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from sqlalchemy import Connection, text
+
+from tenure.store.transitions.parts import CLOSED, HINT_NOTIFY, PENDING, TERMINAL, closing, event, hint, of
+
+BATCH = 100
+
+# statement_timestamp() is stable within the statement: the partial index can serve it.
+_PROMOTE = text(f"""with
+    due as (select id from tasks where state = 'scheduled' and available_at <= statement_timestamp()
+            order by available_at limit {BATCH} for no key update skip locked),
+    u as (update tasks set state = 'queued' where id {of("due")} and state = 'scheduled' returning id, state, kind, queue, priority),
+    e as ({event("u", "'promote'")}),
+    h as ({hint("u")})
+    select id from u""")
+
+_EXPIRE = text(f"""with
+    late as (select id from tasks where state in {PENDING} and (start_by is not null or deadline is not null)
+               and least(start_by, deadline) <= statement_timestamp() limit {BATCH} for no key update skip locked),
+    u as (update tasks set state = 'failed', outcome = 'deadline_exceeded', error_code = 'deadline_exceeded',
+             error_message = 'its time to start had passed', finished_at = clock_timestamp(),
+             redacted_at = case when keep_params then null else clock_timestamp() end
+          where id {of("late")} and state in {PENDING} returning {CLOSED}),
+    e as ({event("u", "'expire'", note="outcome")}),
+    dh as (delete from task_hints where task_id {of("u")}),
+    {closing("u", "'failed'")}
+    select id from u""")
+
+# A stop asked while the holder was handing the task back: no holder is left to acknowledge it.
+_CANCEL_ASKED = text(f"""with
+    asked as (select k.id from tasks k where k.state in {PENDING} and k.id = any(array(select task_id from task_stops))
+              limit {BATCH} for no key update skip locked),
+    u as (update tasks set state = 'cancelled', finished_at = clock_timestamp(), error_code = null, error_message = null,
+             redacted_at = case when keep_params then null else clock_timestamp() end
+          where id {of("asked")} and state in {PENDING} returning {CLOSED}),
+    e as ({event("u", "'acknowledge_cancel'")}),
+    dh as (delete from task_hints where task_id {of("u")}),
+    {closing("u", "'cancelled'")}
+    select id from u""")
+
+_FORGET_STOPS = text(f"""delete from task_stops where id = any(array(
+    select s.id from task_stops s join tasks k on k.id = s.task_id where k.state in {TERMINAL} limit {BATCH}))""")
+
+_ANY_STOP = text("select exists (select 1 from task_stops)")
+
+
+def promote(connection: Connection) -> list[UUID]:
+    """Up to BATCH scheduled tasks that are due become queued, each with a hint. Loop until []."""
+    ids = list(connection.execute(_PROMOTE).scalars())
+    if ids:
+        connection.execute(text(HINT_NOTIFY))
+    return ids
+
+
+def expire(connection: Connection) -> list[UUID]:
+    """Up to BATCH pending tasks past start-by or deadline end `failed / deadline_exceeded`. Loop until []."""
+    return list(connection.execute(_EXPIRE).scalars())
+
+
+def cancel_asked(connection: Connection) -> list[UUID]:
+    """Cancel pending tasks that carry a stop request, and forget the requests of tasks that have ended."""
+    if not connection.execute(_ANY_STOP).scalar():
+        return []
+    ids = list(connection.execute(_CANCEL_ASKED).scalars())
+    connection.execute(_FORGET_STOPS)
+    return ids

@@ -1,0 +1,63 @@
+"""The fenced ends of an attempt. Deleting the lease row *is* the fence: what it returns decides what else happens.
+
+A live lease row exists exactly while its task is active, so no second guard on tasks.state is needed.
+"""
+
+from __future__ import annotations
+
+from tenure.store.transitions.claim import GOT, HINTS_BACK, claiming, next_hint
+from tenure.store.transitions.parts import CLOSED, attempt_row, closing, event, hint, of
+
+FENCE = """task_id = any(:ids) and (task_id, token) in (select * from unnest(:ids, :tokens))
+        and worker = :worker and pid = :pid and expires > clock_timestamp()"""
+ONE = "task_id = :id and token = :token and worker = :worker and pid = :pid and expires > clock_timestamp()"
+
+# Several tasks may end at once, all the same way, each with its own summary and result.
+_ENDING = f"""
+    d as (delete from task_leases where {FENCE} returning *),
+    eu as (update tasks set state = :state, outcome = :outcome, finished_at = clock_timestamp(),
+              summary = (select s from unnest(:ids, :summaries) u(i, s) where i = tasks.id),
+              error_code = :error_code, error_message = :error_message,
+              redacted_at = case when keep_params then null else clock_timestamp() end
+           where id {of("d", "task_id")} returning {CLOSED}),
+    er as (insert into task_results (task_id, result) select i, r::jsonb from unnest(:ids, :results) u(i, r)
+           where r is not null and i {of("d", "task_id")}),
+    ea as ({attempt_row("d", ":state", code=":error_code", message=":error_message")}),
+    ee as ({event("eu", ":verb", token="(select token from d where d.task_id = eu.id)", note=":outcome")}),
+    {closing("eu", ":activity")}"""
+_ENDED = """select 'ended', task_id::text, kind, token, attempt, null::int, null::int, null::text, null::text, null::text,
+       null::bigint, null::float8 from d"""
+
+END = f"with {_ENDING} {_ENDED}"
+
+# Run-on: the next task is taken only if the end hit, in the same commit.
+END_CLAIM = (
+    f"with {_ENDING}, {next_hint('exists (select 1 from d)')}, {claiming(of('h', 'task_id'))}, {HINTS_BACK} {_ENDED} union all {GOT}"
+)
+
+RETRY_LATER = f"""with
+    d as (delete from task_leases where {ONE}
+             and exists (select 1 from tasks k where k.id = task_leases.task_id and k.attempt - k.crashes < k.max_attempts)
+          returning *),
+    eu as (update tasks set state = 'scheduled', available_at = clock_timestamp() + make_interval(secs => :delay),
+              error_code = :error_code, error_message = :error_message
+           where id {of("d", "task_id")} returning id, state),
+    ea as ({attempt_row("d", "'retried'", code=":error_code", message=":error_message")}),
+    ee as ({event("eu", "'retry_later'", token="(select token from d)", note=":error_code")})
+    select id from eu"""
+
+RELEASE = f"""with
+    d as (delete from task_leases where {ONE} returning *),
+    eu as (update tasks set state = 'queued', attempt = attempt - 1
+           where id {of("d", "task_id")} returning id, state, kind, queue, priority),
+    ea as ({attempt_row("d", "'released'")}),
+    ee as ({event("eu", "'release'", token="(select token from d)")}),
+    eh as ({hint("eu")})
+    select id from eu"""
+
+# validating → running, in its own transaction, lease first (the documented lock order).
+BEGIN = f"""with
+    f as (select task_id from task_leases where {ONE} for key share),
+    eu as (update tasks set state = 'running' where id {of("f", "task_id")} and state = 'validating' returning id, state),
+    ee as ({event("eu", "'begin'", token=":token")})
+    select task_id from f"""

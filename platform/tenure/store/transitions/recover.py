@@ -1,0 +1,77 @@
+"""recover: what becomes of a task whose worker is gone. Plain SQL that needs no registered kind.
+
+Decided in this order: cancel asked → cancelled; deadline passed → failed deadline_exceeded; crash bound reached →
+failed worker_lost; the kind's on_lost → queued again (counted) or failed worker_lost.
+"""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from sqlalchemy import Connection, text
+
+from tenure.store.transitions.parts import ACTIVE, CLOSED, HINT_NOTIFY, attempt_row, closing, event, hint, of
+
+BATCH = 100
+
+# A steal takes FOR UPDATE SKIP LOCKED: it waits for no fenced page and no renewal, the next sweep sees them.
+_LOST = {
+    "expired": "expires <= clock_timestamp()",
+    "process": "worker = :worker and pid = :pid",
+    "boots": "worker in (select w.boot_id from workers w where w.node = :node and w.role = 'worker' and w.boot_id <> :worker)",
+}
+_MESSAGE = "'the worker that held it is gone; nothing it wrote after losing its lease was accepted'"
+
+
+def _recover(lost: str) -> str:
+    return f"""with
+    lost as (select task_id from task_leases where {lost} limit {BATCH} for update skip locked),
+    d as (delete from task_leases where task_id {of("lost", "task_id")} returning *),
+    fate as (select k.id, case
+                when exists (select 1 from task_stops s where s.task_id = k.id) then 'cancelled'
+                when d.deadline <= clock_timestamp() then 'deadline_exceeded'
+                when k.crashes + 1 >= :bound or k.on_lost = 'fail' then 'worker_lost'
+                else 'queued' end as fate
+             from tasks k join d on d.task_id = k.id),
+    u as (update tasks set crashes = crashes + 1,
+             state = case f.fate when 'cancelled' then 'cancelled' when 'queued' then 'queued' else 'failed' end,
+             outcome = case when f.fate in ('cancelled', 'queued') then null else f.fate end,
+             error_code = case when f.fate in ('cancelled', 'queued') then null else f.fate end,
+             error_message = case f.fate when 'worker_lost' then {_MESSAGE}
+                                         when 'deadline_exceeded' then 'the deadline passed' end,
+             finished_at = case when f.fate <> 'queued' then clock_timestamp() end,
+             redacted_at = case when f.fate <> 'queued' and not keep_params then clock_timestamp() end
+          from fate f where tasks.id = f.id and tasks.state in {ACTIVE}
+          returning tasks.id, state, outcome, activity_id, execution_id, keep_params, started_at, kind, queue, priority),
+    ended as (select {CLOSED} from u where state <> 'queued'),
+    again as (select id, kind, queue, priority from u where state = 'queued'),
+    ra as ({attempt_row("d", "'lost'", code="'worker_lost'", message=_MESSAGE)}),
+    re as ({event("u", "'recover'", token="(select token from d where d.task_id = u.id)", note="outcome")}),
+    rh as ({hint("again")}),
+    {closing("ended", "case (select e.state from ended e where e.activity_id = activities.id) when 'cancelled' then 'cancelled' else 'failed' end")}
+    select id, state, outcome from u"""
+
+
+_STATEMENTS = {name: text(_recover(where)) for name, where in _LOST.items()}
+
+
+def _run(connection: Connection, name: str, bound: int, values: dict[str, object]) -> list[tuple[UUID, str, str | None]]:
+    rows = [(r[0], r[1], r[2]) for r in connection.execute(_STATEMENTS[name], {"bound": bound, **values})]
+    if any(state == "queued" for _, state, _ in rows):
+        connection.execute(text(HINT_NOTIFY))
+    return rows
+
+
+def recover_expired(connection: Connection, *, crash_bound: int) -> list[tuple[UUID, str, str | None]]:
+    """Settle up to BATCH tasks whose lease has expired; [(id, new state, outcome)]. Loop until it answers []."""
+    return _run(connection, "expired", crash_bound, {})
+
+
+def recover_process(connection: Connection, worker: UUID, pid: int, *, crash_bound: int) -> list[tuple[UUID, str, str | None]]:
+    """Settle what a child process known to be dead held, without waiting for its lease."""
+    return _run(connection, "process", crash_bound, {"worker": worker, "pid": pid})
+
+
+def recover_boots(connection: Connection, node: str, worker: UUID, *, crash_bound: int) -> list[tuple[UUID, str, str | None]]:
+    """Settle what earlier boots of this node held; `worker` is the boot now starting."""
+    return _run(connection, "boots", crash_bound, {"node": node, "worker": worker})
