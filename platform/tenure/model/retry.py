@@ -6,7 +6,7 @@ import random
 from dataclasses import dataclass
 
 
-class Retry(Exception):  # noqa: N818 - a request, named as the body says it
+class Retry(Exception):
     """Raised by a body: try again, after so many seconds (None: the kind's backoff). Counts as an attempt."""
 
     def __init__(self, message: str = "retry asked", *, after: float | None = None) -> None:
@@ -14,7 +14,7 @@ class Retry(Exception):  # noqa: N818 - a request, named as the body says it
         self.after = after
 
 
-class Reject(Exception):  # noqa: N818
+class Reject(Exception):
     """Raised by a body: the request itself is wrong; the task ends `failed / rejected` with this reason, as given."""
 
 

@@ -54,7 +54,7 @@ def next_hint(guard: str) -> str:
 
 
 # A hint refused though its task is still queued (paused, say) goes back and is not looked at again for a second.
-HINTS_BACK = f"""
+HINTS_BACK = """
     hb as (insert into task_hints (task_id, kind, queue, priority, not_before)
            select task_id, kind, queue, priority, clock_timestamp() + interval '1 second' from h
            where task_id <> all(array(select id from t))

@@ -31,9 +31,7 @@ _ENDED = """select 'ended', task_id::text, kind, token, attempt, null::int, null
 END = f"with {_ENDING} {_ENDED}"
 
 # Run-on: the next task is taken only if the end hit, in the same commit.
-END_CLAIM = (
-    f"with {_ENDING}, {next_hint('exists (select 1 from d)')}, {claiming(of('h', 'task_id'))}, {HINTS_BACK} {_ENDED} union all {GOT}"
-)
+END_CLAIM = f"with {_ENDING}, {next_hint('exists (select 1 from d)')}, {claiming(of('h', 'task_id'))}, {HINTS_BACK} {_ENDED} union all {GOT}"
 
 RETRY_LATER = f"""with
     d as (delete from task_leases where {ONE}

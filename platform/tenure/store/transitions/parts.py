@@ -34,7 +34,9 @@ def event(source: str, verb: str, *, token: str = "null::bigint", note: str = "n
     )
 
 
-def attempt_row(lease: str, how: str, *, code: str = "null::text", message: str = "null::text", forced: str = "false") -> str:
+def attempt_row(
+    lease: str, how: str, *, code: str = "null::text", message: str = "null::text", forced: str = "false"
+) -> str:
     """Write the attempt whole, from the lease row just deleted: it holds who, when and which token."""
     return (
         "insert into task_attempts (created_at, task_id, attempt, token, worker, pid, ended_at, how, error_code, error_message, forced) "

@@ -55,7 +55,9 @@ def _recover(lost: str) -> str:
 _STATEMENTS = {name: text(_recover(where)) for name, where in _LOST.items()}
 
 
-def _run(connection: Connection, name: str, bound: int, values: dict[str, object]) -> list[tuple[UUID, str, str | None]]:
+def _run(
+    connection: Connection, name: str, bound: int, values: dict[str, object]
+) -> list[tuple[UUID, str, str | None]]:
     rows = [(r[0], r[1], r[2]) for r in connection.execute(_STATEMENTS[name], {"bound": bound, **values})]
     if any(state == "queued" for _, state, _ in rows):
         connection.execute(text(HINT_NOTIFY))
@@ -67,11 +69,15 @@ def recover_expired(connection: Connection, *, crash_bound: int) -> list[tuple[U
     return _run(connection, "expired", crash_bound, {})
 
 
-def recover_process(connection: Connection, worker: UUID, pid: int, *, crash_bound: int) -> list[tuple[UUID, str, str | None]]:
+def recover_process(
+    connection: Connection, worker: UUID, pid: int, *, crash_bound: int
+) -> list[tuple[UUID, str, str | None]]:
     """Settle what a child process known to be dead held, without waiting for its lease."""
     return _run(connection, "process", crash_bound, {"worker": worker, "pid": pid})
 
 
-def recover_boots(connection: Connection, node: str, worker: UUID, *, crash_bound: int) -> list[tuple[UUID, str, str | None]]:
+def recover_boots(
+    connection: Connection, node: str, worker: UUID, *, crash_bound: int
+) -> list[tuple[UUID, str, str | None]]:
     """Settle what earlier boots of this node held; `worker` is the boot now starting."""
     return _run(connection, "boots", crash_bound, {"node": node, "worker": worker})

@@ -1,0 +1,294 @@
+"""submit, get, list, cancel, retry: the verbs of an application, in the caller's own transaction.
+
+`connection` is a SQLAlchemy Connection or ORM Session; nothing here commits. An application needs no broker.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import zlib
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from pydantic import BaseModel
+from sqlalchemy import Connection
+from sqlalchemy.orm import Session
+from uuid_utils.compat import uuid7
+
+from tenure import registry, settings
+from tenure.model.errors import (
+    ActiveLimitReached,
+    IdempotencyConflict,
+    InvalidParams,
+    KindIsInternal,
+    NoSuchTask,
+    NotTerminal,
+    PayloadTooLarge,
+    TooLate,
+    UsageError,
+    shortened,
+)
+from tenure.model.kinds import Kind, KindSpec
+from tenure.model.records import Initiator, Submitted
+from tenure.model.states import TERMINAL, State
+from tenure.store import reads
+from tenure.store.transitions import cancel as cancelling
+from tenure.store.transitions import submit as submitting
+
+AnyConnection = Connection | Session
+LABELS = 32
+_LIMIT_SPACE = 0x7E11 << 32  # upper half of the advisory keys that guard active limits
+
+
+def _connection(source: AnyConnection) -> Connection:
+    return source.connection() if isinstance(source, Session) else source
+
+
+def _spec(kind: str | KindSpec | Kind) -> KindSpec:
+    if isinstance(kind, Kind):
+        return kind.spec
+    return registry.load(settings.load().kind_packages).spec(kind) if isinstance(kind, str) else kind
+
+
+def submit(
+    connection: AnyConnection,
+    kind: str | KindSpec | Kind,
+    params: Mapping[str, Any] | BaseModel | None = None,
+    *,
+    initiator: Initiator,
+    submitter: str = "",
+    key: str | None = None,
+    at: datetime | None = None,
+    start_by: datetime | None = None,
+    deadline: datetime | timedelta | None = None,
+    priority: int | None = None,
+    labels: Mapping[str, str] | None = None,
+    scope: str | None = None,
+    activity: UUID | None = None,
+) -> Submitted:
+    """Create a task of a public kind; committed with the caller's transaction or not at all.
+
+    The same (submitter, key) with the same kind and params answers the existing task, also an ended one.
+    Raises UnknownKind, InvalidParams, PayloadTooLarge, KindIsInternal, ActiveLimitReached, IdempotencyConflict.
+    """
+    spec = _spec(kind)
+    if spec.internal is not None:
+        raise KindIsInternal(f"kind {spec.name} is internal: use {spec.internal}")
+    return create(
+        connection, spec, params, initiator=initiator, submitter=submitter, key=key, at=at, start_by=start_by,
+        deadline=deadline, priority=priority, labels=labels, scope=scope, activity=activity,
+    )  # fmt: skip
+
+
+def create(
+    connection: AnyConnection,
+    spec: KindSpec,
+    params: Mapping[str, Any] | BaseModel | None = None,
+    *,
+    initiator: Initiator,
+    submitter: str = "",
+    key: str | None = None,
+    at: datetime | None = None,
+    start_by: datetime | None = None,
+    deadline: datetime | timedelta | None = None,
+    priority: int | None = None,
+    labels: Mapping[str, str] | None = None,
+    scope: str | None = None,
+    activity: UUID | None = None,
+    retry_of: UUID | None = None,
+    note: str | None = None,
+) -> Submitted:
+    """`submit` without the check for internal kinds: for domains, inside their own transaction."""
+    body = _encode(spec, {} if params is None else params)
+    _check(spec, key, labels, submitter, priority)
+    database = _connection(connection)
+    submission = submitting.Submission(
+        id=UUID(bytes=uuid7().bytes),
+        kind=spec.name,
+        queue=spec.queue,
+        priority=spec.priority if priority is None else priority,
+        params=body,
+        request_hash=hashlib.sha256(body.encode()).digest(),
+        initiator=initiator,
+        max_attempts=spec.max_attempts,
+        on_lost=spec.on_lost,
+        keep_params=spec.keep_params is not None,
+        plans=spec.plans,
+        submitter=submitter,
+        key=key,
+        labels=dict(labels or {}),
+        scope=scope,
+        available_at=at,
+        start_by=start_by,
+        deadline=deadline if isinstance(deadline, datetime) else None,
+        deadline_in=deadline if isinstance(deadline, timedelta) else None,
+        run_limit=spec.run_limit_interval,
+        activity_id=activity,
+        retry_of=retry_of,
+        note=note,
+    )
+    return _insert(database, spec, submission)
+
+
+def _insert(database: Connection, spec: KindSpec, submission: submitting.Submission) -> Submitted:
+    if spec.active_limit is not None:
+        found = _existing(database, submission)
+        if found is not None:
+            return found
+        submitting.lock_limits(database, [_LIMIT_SPACE | zlib.crc32(f"{spec.name}\0{submission.submitter}".encode())])
+        if submitting.active_count(database, spec.name, submission.submitter) >= spec.active_limit:
+            raise ActiveLimitReached(
+                f"{spec.active_limit} {spec.name} tasks are active already: wait for one to end, or cancel one"
+            )
+    if submitting.insert(database, submission):
+        return Submitted(submission.id, True)
+    found = _existing(database, submission)
+    if found is None:
+        raise IdempotencyConflict("the idempotency key was taken and freed again meanwhile: submit once more")
+    return found
+
+
+def _existing(database: Connection, wanted: submitting.Submission) -> Submitted | None:
+    if wanted.key is None:
+        return None
+    row = submitting.by_key(database, wanted.submitter, wanted.key)
+    if row is None:
+        return None
+    if row[1:] != (wanted.kind, wanted.request_hash):
+        raise IdempotencyConflict(
+            f"idempotency key {shortened(wanted.key)!r} belongs to task {row[0]} with another request"
+        )
+    return Submitted(row[0], False)
+
+
+def _encode(spec: KindSpec, params: Mapping[str, Any] | BaseModel) -> str:
+    """Validated params as canonical JSON: defaults filled in, keys sorted, so equal requests hash equal."""
+    model = spec.validate(params)
+    try:
+        text = json.dumps(
+            model.model_dump(mode="json"), sort_keys=True, ensure_ascii=False, allow_nan=False, separators=(",", ":")
+        )
+        size = len(text.encode())
+    except ValueError:
+        raise InvalidParams(f"{spec.name}: params hold a number or text that JSON cannot carry") from None
+    if "\\u0000" in text:
+        raise InvalidParams(f"{spec.name}: params hold a NUL character, which PostgreSQL cannot store")
+    limit = settings.load().params_bytes
+    if size > limit:
+        raise PayloadTooLarge(f"{spec.name}: params are {size} bytes, the limit is {limit} (TENURE_PARAMS_BYTES)")
+    return text
+
+
+def _check(
+    spec: KindSpec, key: str | None, labels: Mapping[str, str] | None, submitter: str, priority: int | None
+) -> None:
+    if key is not None and not 1 <= len(key.encode()) <= 255:
+        raise UsageError(f"idempotency key is {len(key.encode())} bytes: 1 to 255 are allowed")
+    if any("\0" in text for text in (key or "", submitter)):
+        raise UsageError("idempotency key and submitter cannot hold a NUL character")
+    if labels and (len(labels) > LABELS or any(not isinstance(v, str) or "\0" in k + v for k, v in labels.items())):
+        raise UsageError(f"labels: at most {LABELS}, text to text, without NUL")
+    if priority is not None and not -32768 <= priority <= 32767:
+        raise UsageError(f"priority {priority} of {spec.name} does not fit 16 bits")
+
+
+def get(connection: AnyConnection, task_id: UUID) -> dict[str, Any]:
+    """One task whole: id, kind, state, outcome, attempt, crashes, counters, checkpoint, lease, error, summary,
+    timestamps, result, stop, history[], attempts[]. Raises NoSuchTask."""
+    database = _connection(connection)
+    row = reads.one(database, task_id)
+    if row is None:
+        raise NoSuchTask(f"no task {task_id}")
+    saved = reads.checkpoint(database, task_id)
+    held = reads.lease(database, task_id)
+    error = {"code": row["error_code"], "message": row["error_message"]} if row["error_code"] else None
+    stamps = ("created_at", "available_at", "start_by", "deadline", "started_at", "finished_at", "redacted_at")
+    fields = (
+        "id",
+        "kind",
+        "queue",
+        "priority",
+        "state",
+        "outcome",
+        "attempt",
+        "max_attempts",
+        "crashes",
+        "labels",
+        "scope",
+    )
+    return {
+        **{name: row[name] for name in fields},
+        "initiator": {part: row[f"initiator_{part}"] for part in ("type", "id", "name")},
+        "submitter": row["submitter"],
+        "key": row["idempotency_key"],
+        "counters": {n: saved[n] if saved else None for n in ("total", "processed", "succeeded", "failed")},
+        "checkpoint": saved and {n: saved[n] for n in ("sequence", "token", "cursor", "updated_at")},
+        "lease": held
+        and {n: held[n] for n in ("token", "worker", "pid", "acquired", "renewed", "expires", "seconds_left")},
+        "error": error,
+        "summary": row["summary"],
+        "result": reads.result(database, task_id),
+        "stops": reads.stops(database, task_id),
+        "retry_of": row["retry_of"],
+        "activity_id": row["activity_id"],
+        "timestamps": {name: row[name] for name in stamps},
+        "history": reads.history(database, task_id),
+        "attempts": reads.attempts(database, task_id),
+    }
+
+
+def tasks(
+    connection: AnyConnection,
+    *,
+    kind: str | None = None,
+    states: Sequence[State] = (),
+    submitter: str | None = None,
+    labels: Mapping[str, str] | None = None,
+    before: UUID | None = None,
+    limit: int = 100,
+) -> list[dict[str, Any]]:
+    """Task rows, newest first; `before` (an id) continues a listing."""
+    return reads.listing(
+        _connection(connection), kind=kind, states=[s.value for s in states], submitter=submitter,
+        labels=dict(labels) if labels else None, before=before, limit=limit,
+    )  # fmt: skip
+
+
+def cancel(connection: AnyConnection, task_id: UUID, *, initiator: Initiator, reason: str | None = None) -> State:
+    """Ask a task to stop. Pending: `cancelled` at once. Active: its state, with the stop asked. Twice is harmless.
+
+    Raises NoSuchTask, and TooLate for a task that has succeeded or failed.
+    """
+    state, _ = cancelling.request(_connection(connection), task_id, asked_by=str(initiator), reason=reason)
+    if state is None:
+        raise NoSuchTask(f"no task {task_id}")
+    found = State(state)
+    if found in TERMINAL and found is not State.CANCELLED:
+        raise TooLate(f"task {task_id} has already ended: {found}")
+    return found
+
+
+def retry(connection: AnyConnection, task_id: UUID, *, initiator: Initiator, reason: str | None = None) -> Submitted:
+    """A new task linked to an ended one, from scratch. Raises NoSuchTask, NotTerminal, KindIsInternal.
+
+    Params are redacted when a task ends; only kinds that keep them can be tried again without giving them anew.
+    """
+    database = _connection(connection)
+    row = reads.one(database, task_id)
+    if row is None:
+        raise NoSuchTask(f"no task {task_id}")
+    if State(row["state"]) not in TERMINAL:
+        raise NotTerminal(f"task {task_id} is {row['state']}: cancel it, or wait for its end")
+    spec = _spec(row["kind"])
+    if spec.internal is not None:
+        raise KindIsInternal(f"kind {spec.name} is internal: use {spec.internal}")
+    params = reads.params(database, task_id)
+    if params is None and spec.params.model_fields:
+        raise InvalidParams(f"the params of task {task_id} were redacted when it ended: submit it anew with params")
+    return create(
+        database, spec, params, initiator=initiator, submitter=row["submitter"], priority=row["priority"],
+        labels=row["labels"], scope=row["scope"], retry_of=task_id, note=reason,
+    )  # fmt: skip

@@ -1,0 +1,79 @@
+"""Finds the kinds installed here: every `Kind` and `KindSpec` in the packages of the entry point `tenure.kinds` and TENURE_KINDS.
+
+A registry is a value; nothing registers itself at import.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
+from importlib.metadata import entry_points
+from types import ModuleType
+
+from tenure.model.errors import InvalidKind, UnknownKind, shortened
+from tenure.model.kinds import Kind, KindSpec
+
+GROUP = "tenure.kinds"
+
+
+class Registry:
+    """Kinds by name. `spec` and `kind` raise UnknownKind, naming what is known."""
+
+    def __init__(self, kinds: Iterable[Kind]) -> None:
+        self._kinds: dict[str, Kind] = {}
+        for kind in kinds:
+            known = self._kinds.setdefault(kind.spec.name, kind)
+            if known is not kind:
+                raise InvalidKind(f"kind {kind.spec.name} is declared twice: rename one of them")
+
+    @property
+    def names(self) -> list[str]:
+        return sorted(self._kinds)
+
+    @property
+    def specs(self) -> list[KindSpec]:
+        return [self._kinds[name].spec for name in self.names]
+
+    @property
+    def queues(self) -> list[str]:
+        return sorted({kind.spec.queue for kind in self._kinds.values()})
+
+    def kind(self, name: str) -> Kind:
+        try:
+            return self._kinds[name]
+        except KeyError:
+            raise UnknownKind(
+                f"unknown kind {shortened(name)!r}: known here are {', '.join(self.names) or 'none'} (see TENURE_KINDS)"
+            ) from None
+
+    def spec(self, name: str) -> KindSpec:
+        return self.kind(name).spec
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._kinds
+
+
+def _modules(package: str) -> Iterator[ModuleType]:
+    try:
+        root = importlib.import_module(package)
+        yield root
+        for found in pkgutil.iter_modules(getattr(root, "__path__", ())):
+            yield importlib.import_module(f"{package}.{found.name}")
+    except ImportError as error:
+        raise InvalidKind(f"kinds package {shortened(package)}: {shortened(error, 160)}") from None
+
+
+def _kinds_in(modules: Iterable[ModuleType]) -> Iterator[Kind]:
+    for module in modules:
+        members: Mapping[str, object] = vars(module)
+        yield from (value for value in members.values() if isinstance(value, Kind))
+
+
+@lru_cache(maxsize=8)
+def load(packages: tuple[str, ...]) -> Registry:
+    """The registry of the installed entry points and these packages. Raises InvalidKind naming what cannot be loaded."""
+    names = [*(point.value for point in entry_points(group=GROUP)), *packages]
+    found = {id(k): k for name in dict.fromkeys(names) for k in _kinds_in(_modules(name))}
+    return Registry(found.values())

@@ -1,0 +1,47 @@
+"""Checkpoints and progress: one row per task, updated in place, written inside the fenced page transaction."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sqlalchemy import Connection, text
+
+from tenure.model.records import Lease
+
+_LIVE = """exists (select 1 from task_leases l where l.task_id = :task_id and l.token = :token
+      and l.worker = :worker and l.pid = :pid and l.expires > clock_timestamp())"""
+
+# Counters add up over pages and attempts; the sequence rises by one, so two writers of one sequence collide visibly.
+_SAVE = text(f"""insert into task_checkpoints as c
+        (task_id, sequence, token, cursor, total, processed, succeeded, failed, updated_at)
+    select :task_id, 1, :token, cast(:cursor as jsonb), cast(:total as bigint), :processed, :succeeded, :failed, clock_timestamp()
+    where {_LIVE}
+    on conflict (task_id) do update set sequence = c.sequence + 1, token = excluded.token, cursor = excluded.cursor,
+        total = coalesce(excluded.total, c.total), processed = c.processed + excluded.processed,
+        succeeded = c.succeeded + excluded.succeeded, failed = c.failed + excluded.failed, updated_at = excluded.updated_at
+    where c.token <= excluded.token and c.sequence = :expected
+    returning sequence""")
+
+
+@dataclass(frozen=True)
+class Page:
+    """What one page adds. `cursor` is JSON text; counts are of this page only; `total` is known or None."""
+
+    cursor: str
+    processed: int = 0
+    succeeded: int = 0
+    failed: int = 0
+    total: int | None = None
+
+
+def save(connection: Connection, lease: Lease, expected: int, page: Page) -> int | None:
+    """Write the checkpoint after sequence `expected`; the new sequence, or None: token or sequence superseded."""
+    values = {
+        "task_id": lease.task_id,
+        "token": lease.token,
+        "worker": lease.holder.worker,
+        "pid": lease.holder.pid,
+        "expected": expected,
+        **vars(page),
+    }
+    return connection.execute(_SAVE, values).scalar()

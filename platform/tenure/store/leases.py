@@ -1,0 +1,82 @@
+"""Leases: the fence, the renewal, what a worker holds. Claims write them, ends and recovery delete them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+from sqlalchemy import BigInteger, Connection, bindparam, text
+from sqlalchemy.dialects.postgresql import ARRAY
+
+from tenure.model.records import Lease
+
+_LIVE = "task_id = :task_id and token = :token and worker = :worker and pid = :pid and expires > clock_timestamp()"
+
+_READ = text(f"select extract(epoch from expires - clock_timestamp())::float8 from task_leases where {_LIVE}")
+# The last statement before COMMIT. FOR KEY SHARE: a renewal passes beside it, a steal waits for the commit.
+_FENCE = text(f"select 1 from task_leases where {_LIVE} for key share")
+
+# One statement for all leases of a worker. SKIP LOCKED: a row somebody holds keeps its old trust, nobody waits.
+# Only tokens that stand in a slot, or are younger than the grace, are renewed: never "all of this worker's", else a
+# claim whose answer was lost would be kept alive for ever with nobody running it.
+_RENEW = text("""with
+    mine as (select task_id, token, deadline from task_leases where worker = :worker),
+    free as (select task_id, token from task_leases
+             where worker = :worker and expires > clock_timestamp()
+               and (token = any(:tokens) or acquired > clock_timestamp() - make_interval(secs => :grace))
+             for no key update skip locked),
+    r as (update task_leases set renewed = clock_timestamp(),
+             expires = clock_timestamp() + make_interval(secs => :lease_seconds)
+          where task_id = any(array(select task_id from free)) and worker = :worker and expires > clock_timestamp()
+          returning token)
+    select m.token, exists (select 1 from r where r.token = m.token),
+           extract(epoch from m.deadline - clock_timestamp())::float8
+    from mine m""").bindparams(bindparam("tokens", type_=ARRAY(BigInteger)))
+
+_STOPS = text("""select l.token, l.task_id, exists (select 1 from task_stops s where s.task_id = l.task_id)
+    from task_leases l where l.worker = :worker
+      and (l.deadline <= statement_timestamp() or exists (select 1 from task_stops s where s.task_id = l.task_id))""")
+
+_HELD = text("select task_id, token from task_leases where worker = :worker and pid = :pid")
+
+
+@dataclass(frozen=True)
+class Renewal:
+    """One lease after a renewal round: renewed or skipped, and the seconds left to its deadline."""
+
+    token: int
+    renewed: bool
+    seconds_to_deadline: float | None
+
+
+def _values(lease: Lease) -> dict[str, object]:
+    return {"task_id": lease.task_id, "token": lease.token, "worker": lease.holder.worker, "pid": lease.holder.pid}
+
+
+def live(connection: Connection, lease: Lease) -> bool:
+    """Whether the lease stands by the database's clock. Takes no lock: a lock here would hold up every renewal."""
+    return connection.execute(_READ, _values(lease)).first() is not None
+
+
+def fence(connection: Connection, lease: Lease) -> bool:
+    """Lock the lease against a steal until commit. False: it is lost, roll back."""
+    return connection.execute(_FENCE, _values(lease)).first() is not None
+
+
+def renew(
+    connection: Connection, worker: UUID, tokens: Sequence[int], *, lease_seconds: float, grace: float
+) -> list[Renewal]:
+    """Renew every lease of this worker that a slot holds; a token absent from the answer is lost."""
+    values = {"worker": worker, "tokens": list(tokens), "lease_seconds": lease_seconds, "grace": grace}
+    return [Renewal(r[0], r[1], r[2]) for r in connection.execute(_RENEW, values)]
+
+
+def asked_to_stop(connection: Connection, worker: UUID) -> list[tuple[int, UUID, bool]]:
+    """[(token, task, cancel asked)] of this worker's leases with a stop request or a passed deadline."""
+    return [(r[0], r[1], r[2]) for r in connection.execute(_STOPS, {"worker": worker})]
+
+
+def held_by(connection: Connection, worker: UUID, pid: int) -> list[tuple[UUID, int]]:
+    """[(task, token)] of one process: what to look at after a lost answer."""
+    return [(r[0], r[1]) for r in connection.execute(_HELD, {"worker": worker, "pid": pid})]

@@ -1,0 +1,117 @@
+"""submit: a task, its params, its activity, its history and its hint, in the caller's own transaction."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy import BigInteger, Connection, bindparam, text
+from sqlalchemy.dialects.postgresql import ARRAY, INTERVAL, JSONB, TIMESTAMP
+
+from tenure.model.records import Initiator
+from tenure.store.transitions.parts import HINT_NOTIFY, event, hint
+
+
+@dataclass(frozen=True)
+class Submission:
+    """One row to be. `available_at` None means now; durations are timedeltas; `params` is JSON text."""
+
+    id: UUID
+    kind: str
+    queue: str
+    priority: int
+    params: str
+    request_hash: bytes
+    initiator: Initiator
+    max_attempts: int
+    on_lost: str
+    keep_params: bool
+    plans: bool
+    submitter: str = ""
+    key: str | None = None
+    labels: dict[str, str] | None = None
+    scope: str | None = None
+    exclusive: bool = False
+    available_at: datetime | None = None
+    start_by: datetime | None = None
+    deadline: datetime | None = None
+    deadline_in: timedelta | None = None
+    run_limit: timedelta | None = None
+    activity_id: UUID | None = None
+    retry_of: UUID | None = None
+    note: str | None = None
+
+
+# Scheduled tasks have no hint until they are promoted. ON CONFLICT waits for a racing submitter of the same key.
+_SUBMIT = text(f"""with
+    t as (insert into tasks (id, kind, queue, priority, state, request_hash, idempotency_key, submitter,
+              initiator_type, initiator_id, initiator_name, labels, scope, exclusive, available_at, start_by, deadline,
+              run_limit, max_attempts, on_lost, keep_params, plans, activity_id, retry_of)
+          select :id, :kind, :queue, :priority,
+              case when cast(:available_at as timestamptz) > clock_timestamp() then 'scheduled' else 'queued' end,
+              :request_hash, cast(:key as text), :submitter, :initiator_type, :initiator_id, :initiator_name, :labels,
+              cast(:scope as text), :exclusive, coalesce(cast(:available_at as timestamptz), clock_timestamp()),
+              cast(:start_by as timestamptz),
+              coalesce(cast(:deadline as timestamptz), clock_timestamp() + cast(:deadline_in as interval)),
+              cast(:run_limit as interval), :max_attempts, :on_lost, :keep_params, :plans,
+              coalesce(cast(:activity_id as uuid), :id), cast(:retry_of as uuid)
+          on conflict (submitter, idempotency_key) where idempotency_key is not null do nothing
+          returning id, state, kind, queue, priority, activity_id),
+    p as (insert into task_params (task_id, params) select id, cast(:params as jsonb) from t),
+    a as (insert into activities (id, task_id, initiator_type, initiator_id, initiator_name, target_type, target_name)
+          select activity_id, id, :initiator_type, :initiator_id, :initiator_name, 'task', kind from t
+          where cast(:activity_id as uuid) is null),
+    e as ({event("t", "'submit'", note="cast(:note as text)")}),
+    q as (select * from t where state = 'queued'),
+    h as ({hint("q")})
+    select id from t""").bindparams(
+    bindparam("labels", type_=JSONB),
+    bindparam("available_at", type_=TIMESTAMP(timezone=True)),
+    bindparam("start_by", type_=TIMESTAMP(timezone=True)),
+    bindparam("deadline", type_=TIMESTAMP(timezone=True)),
+    bindparam("deadline_in", type_=INTERVAL),
+    bindparam("run_limit", type_=INTERVAL),
+)
+
+_BY_KEY = text("select id, kind, request_hash from tasks where submitter = :submitter and idempotency_key = :key")
+
+_ACTIVE_COUNT = text("""select count(*) from tasks where kind = :kind and submitter = :submitter
+    and state not in ('succeeded','partially_succeeded','failed','cancelled')""")
+# Sorted by the database itself, so that two callers with several kinds take them in one order.
+_LIMIT_LOCKS = text("select pg_advisory_xact_lock(k) from unnest(:keys) k order by k").bindparams(
+    bindparam("keys", type_=ARRAY(BigInteger))
+)
+
+
+def insert(connection: Connection, submission: Submission) -> bool:
+    """Insert the task with all that belongs to it. False: its (submitter, key) is taken and nothing was written."""
+    values: dict[str, Any] = dict(vars(submission))
+    initiator = values.pop("initiator")
+    values |= {
+        "initiator_type": initiator.type,
+        "initiator_id": initiator.id,
+        "initiator_name": initiator.name,
+        "labels": submission.labels or {},
+    }
+    made = connection.execute(_SUBMIT, values).scalar()
+    if made is not None:
+        connection.execute(text(HINT_NOTIFY))
+    return made is not None
+
+
+def by_key(connection: Connection, submitter: str, key: str) -> tuple[UUID, str, bytes] | None:
+    """(id, kind, request hash) of the task that holds this idempotency key."""
+    row = connection.execute(_BY_KEY, {"submitter": submitter, "key": key}).first()
+    return None if row is None else (row[0], row[1], bytes(row[2]))
+
+
+def active_count(connection: Connection, kind: str, submitter: str) -> int:
+    """Tasks of this kind and submitter that have not ended. Call it under `lock_limits`."""
+    return connection.execute(_ACTIVE_COUNT, {"kind": kind, "submitter": submitter}).scalar_one()
+
+
+def lock_limits(connection: Connection, keys: list[int]) -> None:
+    """Serialise submitters that count the same active limit, until the caller's transaction ends."""
+    connection.execute(_LIMIT_LOCKS, {"keys": keys})
