@@ -271,10 +271,17 @@ def cancel(connection: AnyConnection, task_id: UUID, *, initiator: Initiator, re
     return found
 
 
-def retry(connection: AnyConnection, task_id: UUID, *, initiator: Initiator, reason: str | None = None) -> Submitted:
-    """A new task linked to an ended one, from scratch. Raises NoSuchTask, NotTerminal, KindIsInternal.
+def retry(
+    connection: AnyConnection,
+    task_id: UUID,
+    *,
+    initiator: Initiator,
+    params: Mapping[str, Any] | BaseModel | None = None,
+    reason: str | None = None,
+) -> Submitted:
+    """A new task linked to an ended one, from scratch. Raises NoSuchTask, NotTerminal, KindIsInternal, InvalidParams.
 
-    Params are redacted when a task ends; only kinds that keep them can be tried again without giving them anew.
+    Params are redacted when a task ends: give them anew, unless the kind keeps them or takes none.
     """
     database = _connection(connection)
     row = reads.one(database, task_id)
@@ -285,10 +292,10 @@ def retry(connection: AnyConnection, task_id: UUID, *, initiator: Initiator, rea
     spec = _spec(row["kind"])
     if spec.internal is not None:
         raise KindIsInternal(f"kind {spec.name} is internal: use {spec.internal}")
-    params = reads.params(database, task_id)
-    if params is None and spec.params.model_fields:
-        raise InvalidParams(f"the params of task {task_id} were redacted when it ended: submit it anew with params")
+    body = reads.params(database, task_id) if params is None else params
+    if body is None and spec.params.model_fields:
+        raise InvalidParams(f"the params of task {task_id} were redacted when it ended: give them again")
     return create(
-        database, spec, params, initiator=initiator, submitter=row["submitter"], priority=row["priority"],
+        database, spec, body, initiator=initiator, submitter=row["submitter"], priority=row["priority"],
         labels=row["labels"], scope=row["scope"], retry_of=task_id, note=reason,
     )  # fmt: skip

@@ -26,7 +26,7 @@ def hint(source: str, *, not_before: str = "null::timestamptz") -> str:
     )
 
 
-def event(source: str, verb: str, *, token: str = "null::bigint", note: str = "null::text") -> str:  # noqa: S107
+def event(source: str, verb: str, *, token: str = "null::bigint", note: str = "null::text") -> str:
     """Insert a history event for every row of `source` (id, state)."""
     return (
         "insert into task_events (created_at, task_id, verb, state, token, note) "

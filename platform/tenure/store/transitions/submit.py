@@ -109,7 +109,7 @@ def by_key(connection: Connection, submitter: str, key: str) -> tuple[UUID, str,
 
 def active_count(connection: Connection, kind: str, submitter: str) -> int:
     """Tasks of this kind and submitter that have not ended. Call it under `lock_limits`."""
-    return connection.execute(_ACTIVE_COUNT, {"kind": kind, "submitter": submitter}).scalar_one()
+    return int(connection.execute(_ACTIVE_COUNT, {"kind": kind, "submitter": submitter}).scalar_one())
 
 
 def lock_limits(connection: Connection, keys: list[int]) -> None:
