@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 from uuid import UUID
 
 
@@ -47,8 +46,8 @@ class Claimed:
     crashes: int
     max_attempts: int
     activity_id: UUID
-    params: Any
-    cursor: Any | None
+    params: str | None  # JSON text
+    cursor: str | None  # JSON text of the last checkpoint
     sequence: int
     seconds_left: float | None  # to the deadline
 
