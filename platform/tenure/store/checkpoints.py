@@ -20,7 +20,9 @@ _SAVE = text(f"""insert into task_checkpoints as c
         total = coalesce(excluded.total, c.total), processed = c.processed + excluded.processed,
         succeeded = c.succeeded + excluded.succeeded, failed = c.failed + excluded.failed, updated_at = excluded.updated_at
     where c.token <= excluded.token and c.sequence = :expected
-    returning sequence""")
+    returning sequence, total, processed, succeeded, failed""")
+
+_COUNTERS = text("select total, processed, succeeded, failed from task_checkpoints where task_id = :task_id")
 
 
 @dataclass(frozen=True)
@@ -34,8 +36,24 @@ class Page:
     total: int | None = None
 
 
-def save(connection: Connection, lease: Lease, expected: int, page: Page) -> int | None:
-    """Write the checkpoint after sequence `expected`; the new sequence, or None: token or sequence superseded."""
+@dataclass(frozen=True)
+class Counters:
+    """Of the whole task, over all its attempts."""
+
+    total: int | None = None
+    processed: int = 0
+    succeeded: int = 0
+    failed: int = 0
+
+
+def counters(connection: Connection, lease: Lease) -> Counters:
+    """What earlier attempts have committed."""
+    row = connection.execute(_COUNTERS, {"task_id": lease.task_id}).first()
+    return Counters() if row is None else Counters(*row)
+
+
+def save(connection: Connection, lease: Lease, expected: int, page: Page) -> tuple[int, Counters] | None:
+    """Write the checkpoint after sequence `expected`; (new sequence, counters), or None: token or sequence superseded."""
     values = {
         "task_id": lease.task_id,
         "token": lease.token,
@@ -44,4 +62,5 @@ def save(connection: Connection, lease: Lease, expected: int, page: Page) -> int
         "expected": expected,
         **vars(page),
     }
-    return connection.execute(_SAVE, values).scalar()
+    row = connection.execute(_SAVE, values).first()
+    return None if row is None else (row[0], Counters(*row[1:]))

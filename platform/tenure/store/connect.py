@@ -23,9 +23,9 @@ def dumps(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
 
-def engine_for(url: str, *, application: str, pooled: bool = False, options: str = "") -> Engine:
-    """An engine whose sessions are named in pg_stat_activity and notice a dead peer within seconds."""
-    arguments: dict[str, Any] = {
+def session_arguments(application: str, options: str = "") -> dict[str, Any]:
+    """What every session says to libpq: its name in pg_stat_activity, UTC, and to notice a dead peer within seconds."""
+    return {
         "connect_timeout": 5,
         "application_name": application,
         "keepalives_idle": 5,
@@ -34,8 +34,14 @@ def engine_for(url: str, *, application: str, pooled: bool = False, options: str
         "tcp_user_timeout": 10_000,
         "options": f"-c TimeZone=UTC -c lc_messages=C {options}".strip(),
     }
-    sizing: dict[str, Any] = {"pool_size": 2, "max_overflow": 3} if pooled else {"poolclass": NullPool}
-    return create_engine(url, connect_args=arguments, json_serializer=dumps, **sizing)
+
+
+def engine_for(url: str, *, application: str, pooled: bool = False, options: str = "") -> Engine:
+    """An engine for one process: unpooled unless asked."""
+    sizing: dict[str, Any] = (
+        {"pool_size": 2, "max_overflow": 3, "pool_pre_ping": True} if pooled else {"poolclass": NullPool}
+    )
+    return create_engine(url, connect_args=session_arguments(application, options), json_serializer=dumps, **sizing)
 
 
 @contextmanager

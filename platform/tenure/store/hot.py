@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
@@ -17,12 +18,13 @@ import psycopg2.extras
 from sqlalchemy.engine import make_url
 
 from tenure.model.records import Claimed, Ended, Holder, Lease
+from tenure.store.connect import session_arguments
 from tenure.store.transitions import claim, end
 from tenure.store.transitions.parts import HINT_NOTIFY
 
 # Plans made on an empty table must survive a backlog: generic, and through the indexes.
 _OPTIONS = (
-    "-c TimeZone=UTC -c lc_messages=C -c lock_timeout=1000 -c plan_cache_mode=force_generic_plan "
+    "-c lock_timeout=1000 -c plan_cache_mode=force_generic_plan "
     "-c enable_seqscan=off -c enable_sort=off -c enable_bitmapscan=off"
 )
 _TYPES = {
@@ -40,6 +42,7 @@ _STATEMENTS = {
     "retry_later": end.RETRY_LATER,
     "release": end.RELEASE,
     "begin": end.BEGIN,
+    "held": "select task_id::text, token from task_leases where worker = :worker and pid = :pid",
 }
 _PARAMETER = re.compile(r"(?<!:):([a-z_]+)")
 
@@ -73,6 +76,15 @@ def _prepared(name: str, sql: str) -> tuple[str, str]:
 _PREPARED = {name: _prepared(name, sql) for name, sql in _STATEMENTS.items()}
 
 
+@dataclass(frozen=True)
+class RunOn:
+    """What to claim next: up to `k` tasks of these kinds from one queue."""
+
+    queue: str
+    kinds: list[str]
+    k: int = 1
+
+
 class HotSession:
     """One process's connection for claims and ends. Not thread-safe; raises psycopg2.Error as it comes: the caller
     decides what a lost answer means."""
@@ -85,9 +97,8 @@ class HotSession:
             "kinds": list(kinds),
             "lease_seconds": lease_seconds,
         }
-        dsn = {"connect_timeout": 5, "keepalives_idle": 5, "keepalives_interval": 2, "keepalives_count": 3, "tcp_user_timeout": 10_000}
         self._connection: Driver = psycopg2.connect(
-            **{**dsn, **driver_dsn(url)}, options=_OPTIONS, application_name=f"tenure child {holder.pid}"
+            **{**session_arguments(f"tenure child {holder.pid}", _OPTIONS), **driver_dsn(url)}
         )
         try:
             self._connection.autocommit = True
@@ -116,9 +127,9 @@ class HotSession:
             self._run("hint_back", {"id": str(task_id)})
         return got[0] if got else None
 
-    def claim_next(self, queue: str, k: int = 1) -> list[Claimed]:
-        """Take up to k hints of the queue and claim their tasks."""
-        return self._claimed(self._run("claim_next", {"queue": queue, "k": k}))
+    def claim_next(self, run_on: RunOn) -> list[Claimed]:
+        """Take hints of the queue and claim their tasks."""
+        return self._claimed(self._run("claim_next", vars(run_on)))
 
     def end(
         self,
@@ -127,10 +138,9 @@ class HotSession:
         *,
         summaries: Sequence[str | None] = (),
         results: Sequence[str | None] = (),
-        queue: str | None = None,
-        k: int = 1,
+        run_on: RunOn | None = None,
     ) -> tuple[set[int], list[Claimed]]:
-        """End these attempts the same way; with `queue`, claim the next in the same commit.
+        """End these attempts the same way; with `run_on`, claim the next in the same commit.
 
         Answers the tokens whose end was accepted (the others had lost their lease: nothing was written for them), and
         what was claimed. Nothing is claimed unless an end was accepted.
@@ -147,7 +157,7 @@ class HotSession:
             "error_code": how.error_code,
             "error_message": how.error_message,
         }
-        rows = self._run("finish", values) if queue is None else self._run("finish_claim", {**values, "queue": queue, "k": k})
+        rows = self._run("finish", values) if run_on is None else self._run("finish_claim", {**values, **vars(run_on)})
         return {row[3] for row in rows if row[0] == "ended"}, self._claimed(rows)
 
     def retry_later(self, lease: Lease, how: Ended) -> bool:
@@ -161,6 +171,10 @@ class HotSession:
         if done:
             self._cursor.execute(HINT_NOTIFY)
         return done
+
+    def held(self) -> list[Lease]:
+        """What this process holds, as the database knows it."""
+        return [Lease(UUID(r[0]), r[1], self.holder) for r in self._run("held", {})]
 
     def begin(self, lease: Lease) -> bool:
         """validating → running. False: the lease is lost."""

@@ -1,0 +1,204 @@
+"""What a kind's body is given: one attempt at one task, from its claim to its end.
+
+Every write goes through the lease's fence; there is no unfenced variant to call by mistake. A Watcher as well: `sleep`
+and `Backoff.wait(attempt)` answer False at a stop.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, TypeVar
+from uuid import UUID
+
+from pydantic import BaseModel
+from sqlalchemy import Connection, text
+
+from tenure.model.kinds import KindSpec
+from tenure.model.records import Claimed, Lease
+from tenure.model.stops import Cause, LeaseLost, ShuttingDown
+from tenure.runtime.connections import Connections
+from tenure.runtime.seat import Seat
+from tenure.runtime.shutdown import Watcher
+from tenure.store import checkpoints, leases
+from tenure.store.hot import HotSession
+
+Cursor = TypeVar("Cursor", bound=BaseModel)
+
+
+class Attempt:
+    """One attempt. `task_id`, `token`, `number` and `spec` may be read; the rest is methods."""
+
+    def __init__(
+        self,
+        claimed: Claimed,
+        spec: KindSpec,
+        *,
+        session: HotSession,
+        connections: Connections,
+        seat: Seat,
+        shutdown: Watcher,
+    ) -> None:
+        self._claimed = claimed
+        self.spec = spec
+        self._session = session
+        self._connections = connections
+        self._seat = seat
+        self._shutdown = shutdown
+        self._sequence = claimed.sequence
+        self._counters: checkpoints.Counters | None = None
+        self._total: int | None = None
+        self._main: Connection | None = None
+        self._shutdown_seen: float | None = None
+        self._woken = threading.Event()
+        self.summary: str | None = None
+
+    @property
+    def lease(self) -> Lease:
+        return self._claimed.lease
+
+    @property
+    def task_id(self) -> UUID:
+        return self._claimed.lease.task_id
+
+    @property
+    def token(self) -> int:
+        return self._claimed.lease.token
+
+    @property
+    def number(self) -> int:
+        """1 for the first attempt."""
+        return self._claimed.attempt
+
+    @property
+    def counters(self) -> checkpoints.Counters:
+        """Committed so far, over all attempts."""
+        if self._counters is None:
+            if self._claimed.sequence == 0:
+                self._counters = checkpoints.Counters()
+            else:
+                connection = self._connection()
+                self._counters = checkpoints.counters(connection, self.lease)
+                connection.rollback()
+        return self._counters
+
+    # -- stops -----------------------------------------------------------------------------------------------------
+
+    def check(self) -> None:
+        """Raise the stop there is, if any. Only stops: it reads no database."""
+        self._seat.check_trust()
+        cause = self._seat.stop_cause()
+        if cause and cause != Cause.SHUTDOWN:
+            self._seat.check()
+        if (cause or not self._shutdown.is_running()) and not self._draining():
+            raise ShuttingDown()
+
+    def _draining(self) -> bool:
+        """Whether a kind that finishes on shutdown still has time to."""
+        now = time.monotonic()
+        self._shutdown_seen = self._shutdown_seen or now
+        return self.spec.on_shutdown == "finish" and now - self._shutdown_seen < self.spec.drain
+
+    def is_running(self) -> bool:
+        """False once there is a stop to obey."""
+        if not self._seat.trusted():
+            return False
+        cause = self._seat.stop_cause()
+        if cause and cause != Cause.SHUTDOWN:
+            return False
+        return (not cause and self._shutdown.is_running()) or self._draining()
+
+    def sleep(self, seconds: float) -> bool:
+        """True when the full time passed, False as soon as there is a stop."""
+        end = time.monotonic() + seconds
+        while self.is_running():
+            left = end - time.monotonic()
+            if left <= 0:
+                return True
+            # The control thread wakes us; the bound covers trust that runs out without a word from anybody.
+            if self._woken.wait(min(left, 0.5)):
+                self._woken.clear()
+        return False
+
+    def wake(self) -> None:
+        """Look again whether to stop; called by the control thread."""
+        self._woken.set()
+
+    # -- work ------------------------------------------------------------------------------------------------------
+
+    def resume(self, fresh: Cursor) -> Cursor:
+        """The last committed cursor, or `fresh` for a task that has none."""
+        return fresh if self._claimed.cursor is None else type(fresh).model_validate_json(self._claimed.cursor)
+
+    def begin(self, *, total: int | None = None, phases: Sequence[str] = ()) -> None:
+        """Say how much there is to do; ends the plan step of a kind that has one. The total goes with the next checkpoint."""
+        self._total = total
+        del phases  # shown by activities, which do not record phases yet
+        if self.spec.plans and not self._session.begin(self.lease):
+            raise LeaseLost()
+
+    @contextmanager
+    def transaction(self) -> Iterator[Connection]:
+        """Effects and checkpoint commit together, fenced; leaving the block commits, then raises a pending stop.
+
+        The lease is read unlocked at entry (a lock there would hold up every renewal) and locked as the last
+        statement before COMMIT. LeaseLost: rolled back, nothing was written.
+        """
+        connection = self._connection()
+        with connection.begin():
+            if not leases.live(connection, self.lease):
+                raise LeaseLost()
+            yield connection
+            if not leases.fence(connection, self.lease):
+                raise LeaseLost()
+        self.check()
+
+    def checkpoint(self, tx: Connection, cursor: Cursor, *, processed: int = 0, failed: int = 0) -> Cursor:
+        """Write the cursor and what this page adds to the counters, in the page's transaction. Answers the cursor."""
+        page = checkpoints.Page(
+            cursor.model_dump_json(),
+            processed=processed,
+            succeeded=processed - failed,
+            failed=failed,
+            total=self._total,
+        )
+        saved = checkpoints.save(tx, self.lease, self._sequence, page)
+        if saved is None:
+            raise LeaseLost()
+        self._sequence, self._counters = saved
+        return cursor
+
+    def fence(self) -> None:
+        """Call before an effect outside PostgreSQL. Raises LeaseLost, or a pending stop."""
+        self.check()
+        connection = self._connection()
+        with connection.begin():
+            if not leases.live(connection, self.lease):
+                raise LeaseLost()
+
+    def mark(self, statement: str, values: dict[str, Any] | None = None) -> int:
+        """One fenced statement, committed at once; its row count."""
+        connection = self._connection()
+        with connection.begin():
+            count = connection.execute(text(statement), values or {}).rowcount
+            if not leases.fence(connection, self.lease):
+                raise LeaseLost()
+        return count
+
+    @contextmanager
+    def connection(self) -> Iterator[Connection]:
+        """Another connection of this attempt; a stop cancels the SQL it is in. Commit is the body's."""
+        with self._connections.registered() as connection:
+            yield connection
+
+    def _connection(self) -> Connection:
+        if self._main is None:
+            self._main = self._connections.open()
+        return self._main
+
+    def close(self) -> None:
+        """Give the attempt's connections back; called by the executor, before the end is written."""
+        self._main = None
+        self._connections.close_all()

@@ -1,0 +1,170 @@
+"""Runs tasks in one process: claim, body, one statement that ends the task and claims the next, until the bound.
+
+It knows no Celery: a message gives it an id, and a sink takes what is to be shown elsewhere (Flower).
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Any, Protocol
+from uuid import UUID
+
+import structlog
+
+from tenure.model.kinds import KindSpec
+from tenure.model.records import Claimed, Ended, Holder
+from tenure.model.stops import Stop, stop_for
+from tenure.registry import Registry
+from tenure.runtime import outcome
+from tenure.runtime.attempt import Attempt
+from tenure.runtime.connections import Connections
+from tenure.runtime.control import Control
+from tenure.runtime.hotline import Hotline
+from tenure.runtime.seat import Seat, boottime_ns
+from tenure.runtime.shutdown import Watcher
+from tenure.settings import Settings
+from tenure.store.hot import RunOn
+
+BATCH = 8  # tiny kinds: so many may be claimed and ended in one statement
+
+
+class Sink(Protocol):
+    """Where what happens to a task is shown. Called after the commit; must not raise."""
+
+    def started(self, claimed: Claimed) -> None: ...
+    def ended(self, claimed: Claimed, how: Ended, seconds: float) -> None: ...
+
+
+@dataclass(frozen=True)
+class Ran:
+    """One body that has returned or raised."""
+
+    claimed: Claimed
+    how: Ended
+    result: str | None
+    summary: str | None
+    seconds: float
+
+
+class Executor:
+    """One per process (per thread in a threads pool): a connection, a seat, the kinds it knows."""
+
+    def __init__(
+        self, settings: Settings, registry: Registry, holder: Holder, seat: Seat, shutdown: Watcher, sink: Sink
+    ) -> None:
+        self._settings = settings
+        self._registry = registry
+        self._seat = seat
+        self._shutdown = shutdown
+        self._sink = sink
+        self._connections = Connections(
+            settings.session_url, lease_seconds=settings.lease_seconds, application=f"tenure attempt {holder.pid}"
+        )
+        self._control = Control(seat, shutdown, self._connections)
+        self._control.start()
+        self._hot = Hotline(settings, registry.names, holder, shutdown)
+        self._log = structlog.get_logger("tenure.executor")
+        self._tiny = [spec.name for spec in registry.specs if spec.tiny]
+
+    def run(self, task_id: UUID | str) -> int:
+        """Claim this task and run on from it; how many tasks were run. 0: nothing to claim, acknowledge and forget."""
+        claimed_at = boottime_ns()
+        first = self._hot.claim(task_id)
+        got = [first] if first else []
+        count, end = 0, time.monotonic() + self._settings.run_on_seconds
+        while got:
+            ran = self._run_all(got, claimed_at)
+            count += len(got)
+            last = not self._shutdown.is_running() or count >= self._settings.run_on_tasks or time.monotonic() >= end
+            claimed_at = boottime_ns()
+            got = self._settle(ran, None if last else self._run_on(got[-1], ran))
+        self._seat.release()
+        return count
+
+    def _run_on(self, claimed: Claimed, ran: list[Ran]) -> RunOn:
+        spec = self._registry.spec(claimed.kind)
+        if spec.tiny and all(one.how is outcome.SUCCEEDED for one in ran):
+            return RunOn(spec.queue, self._tiny, BATCH)
+        return RunOn(spec.queue, self._registry.names)
+
+    def _run_all(self, got: list[Claimed], claimed_at: int) -> list[Ran]:
+        ran: list[Ran] = []
+        trusted = claimed_at + int(self._settings.lease_seconds * 1e9)
+        for claimed in got:
+            if ran and not self._shutdown.is_running():
+                ran.append(Ran(claimed, outcome.RELEASE, None, None, 0.0))  # claimed with the batch, never started
+                continue
+            self._seat.hold(claimed.lease.token, trusted)
+            self._sink.started(claimed)
+            ran.append(self._run_one(claimed))
+        return ran
+
+    def _run_one(self, claimed: Claimed) -> Ran:
+        kind = self._registry.kind(claimed.kind)
+        attempt = Attempt(
+            claimed,
+            kind.spec,
+            session=self._hot.session,
+            connections=self._connections,
+            seat=self._seat,
+            shutdown=self._shutdown,
+        )
+        began = time.monotonic()
+        result: str | None = None
+        self._control.watch(attempt)
+        try:
+            params = kind.spec.params.model_validate_json(claimed.params or "{}")
+            result = outcome.encode_result(kind.body(attempt, params), self._settings.result_bytes)
+            how = self._of_counters(attempt)
+        except BaseException as error:
+            how = self._of_error(error, kind.spec, claimed)
+        finally:
+            self._control.watch(None)
+            attempt.close()
+        return Ran(claimed, how, result, attempt.summary, time.monotonic() - began)
+
+    def _of_counters(self, attempt: Attempt) -> Ended:
+        failed, succeeded = attempt.counters.failed, attempt.counters.succeeded
+        if not failed:
+            return outcome.SUCCEEDED
+        return outcome.PARTIALLY if succeeded else outcome.failed("error", "all_failed", f"all {failed} items failed")
+
+    def _of_error(self, error: BaseException, spec: KindSpec, claimed: Claimed) -> Ended:
+        cause = self._seat.stop_cause()
+        if not self._seat.trusted():
+            return outcome.LOST
+        if cause and not isinstance(error, Stop):
+            error = stop_for(cause)  # cancelled SQL and the like: what the stop did, not a fault of the body
+        how = outcome.of_exception(error, spec, claimed)
+        if how.error_code not in (None, "rejected", "retry") and how.outcome not in (
+            "deadline_exceeded",
+            "service_unavailable",
+        ):
+            fields: dict[str, Any] = {
+                "task_id": str(claimed.lease.task_id),
+                "kind": spec.name,
+                "error": type(error).__name__,
+            }
+            self._log.error("attempt_failed", **fields, stack=outcome.stack(error))
+        return how
+
+    def _settle(self, ran: list[Ran], run_on: RunOn | None) -> list[Claimed]:
+        """Write every end; successes together with the claim of the next."""
+        good = [one for one in ran if one.how is outcome.SUCCEEDED]
+        for one in ran:
+            if one.how is not outcome.SUCCEEDED and self._hot.settle(one.claimed, one.how, one.result, one.summary):
+                self._sink.ended(one.claimed, one.how, one.seconds)
+        if not good:
+            return self._hot.claim_next(run_on) if run_on else []
+        accepted, got = self._hot.succeed(
+            [one.claimed for one in good], [one.result for one in good], [one.summary for one in good], run_on
+        )
+        for one in good:
+            if one.claimed.lease.token in accepted:
+                self._sink.ended(one.claimed, one.how, one.seconds)
+        return got
+
+    def close(self) -> None:
+        self._hot.close()
+        self._connections.dispose()
