@@ -1,17 +1,19 @@
 """The main process tells one child, about one task, and nobody else is disturbed."""
 
+import itertools
 import os
 import signal
 import threading
 import time
 from collections.abc import Callable
 from multiprocessing.connection import Connection
+from typing import Any
 
 import pytest
 
 from tenure.model.stops import Cancelled, Cause, DeadlineExceeded, LeaseLost, ShuttingDown, Stop, stop_for
 from tenure.runtime.channel import StopChannel
-from tenure.runtime.seat import Word, boottime_ns
+from tenure.runtime.seat import WORDS_PER_SLOT, Seat, Slot, Word, boottime_ns
 from tests.support.forks import forked
 from tests.support.promptness import PROMPT_S, best_of
 
@@ -277,27 +279,44 @@ def test_a_settled_dead_token_is_forgotten_without_touching_a_successor() -> Non
     assert list(channel.slots()) == [(0, 8, os.getpid())]
 
 
-def test_a_reader_never_sees_a_dead_childs_token_with_a_live_ones_pid() -> None:
+class Stores(list[int]):
+    """Words that write down each store to them."""
+
+    def __init__(self, words: list[int]) -> None:
+        super().__init__(words)
+        self.made: list[tuple[int, int]] = []
+
+    def __setitem__(self, word: Any, value: Any) -> None:
+        super().__setitem__(word, value)
+        self.made.append((word, value))
+
+
+class Interleaved(list[int]):
+    """Words to which another process stores between the loads: before load n, as many stores as the plan's nth says."""
+
+    def __init__(self, words: list[int], stores: list[tuple[int, int]], plan: tuple[int, ...]) -> None:
+        super().__init__(words)
+        self.stores, self.plan = list(stores), list(plan)
+
+    def __getitem__(self, word: Any) -> Any:
+        for _ in range(self.plan.pop(0) if self.plan else len(self.stores)):
+            if self.stores:
+                super().__setitem__(*self.stores.pop(0))
+        return super().__getitem__(word)
+
+
+def test_no_interleaving_shows_a_dead_childs_token_with_its_successors_pid() -> None:
     channel = StopChannel(1)
-    generations = 30_000
-
-    def body(line: Connection) -> None:
-        for pid in range(1, generations):
-            os.getpid = lambda pid=pid: pid  # one child plays many, each holding a task with its own pid as its token
-            channel.seat(0).hold(pid)
-        line.send("done")
-
-    seen, torn = set(), []
-    with forked(body) as child:
-        while not child.line.poll(0):
-            for _ in range(100):
-                token, pid = channel.held(0)
-                seen.add(token)
-                if token not in (0, pid):
-                    torn.append((token, pid))
-        assert child.hear() == "done"
-    assert torn == []
-    assert len(seen) > 10, "the reader did run beside the writer"
+    pipe = channel._slots[0].pipe
+    dead = [0] * WORDS_PER_SLOT
+    dead[Word.TOKEN], dead[Word.PID] = 7, 1
+    words = Stores(dead)
+    Seat(Slot(words, pipe)).hold(8)
+    seen = set()
+    for plan in itertools.product(range(len(words.made) + 1), repeat=6):
+        channel._slots[0] = Slot(Interleaved(dead, words.made, plan), pipe)
+        seen.add(channel.held(0))
+    assert seen == {(7, 1), (0, 1), (0, os.getpid()), (8, os.getpid())}
 
 
 def test_a_body_thread_may_go_on_while_the_control_thread_waits() -> None:
