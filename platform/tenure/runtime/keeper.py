@@ -1,0 +1,100 @@
+"""The keeper: one thread in the worker's main process that renews every lease and carries every stop to the children.
+
+Two statements a second at most, whatever runs. It decides nothing about outcomes and writes no task.
+"""
+
+from __future__ import annotations
+
+import time
+from uuid import UUID
+
+import structlog
+from sqlalchemy import Connection, Engine
+
+from tenure.model.stops import Cause
+from tenure.runtime.channel import StopChannel
+from tenure.runtime.seat import boottime_ns
+from tenure.settings import Settings
+from tenure.store import leases
+from tenure.store.connect import engine_for
+
+GRACE = 5.0  # s a lease may be young without standing in a slot: its claim's answer is still on the way
+
+
+class Keeper:
+    """Stepped by `run_once`, which never sleeps; raises DBAPIError when the database is away (trust then runs out)."""
+
+    name = "keeper"
+
+    def __init__(self, settings: Settings, channel: StopChannel, worker: UUID) -> None:
+        self._settings = settings
+        self._channel = channel
+        self._worker = worker
+        self._log = structlog.get_logger("tenure.keeper")
+        # A renewal that waits for a lock is worth less than the next one.
+        self._engine: Engine = engine_for(
+            settings.session_url, application="tenure keeper", pooled=True, options="-c lock_timeout=1000"
+        )
+        self._renew_at = 0.0
+        self._deadlines: dict[int, float] = {}
+
+    def run_once(self) -> float:
+        """Renew if due, look for stops and deadlines; seconds until the next look."""
+        self._ring_deadlines()
+        with self._engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+            if time.monotonic() >= self._renew_at:
+                self._renew(connection)
+                self._renew_at = time.monotonic() + self._settings.renew_seconds
+            self._look(connection)
+        return self._pause()
+
+    def _pause(self) -> float:
+        """The local timers of deadlines make it exact; the statement a second is what a lost timer costs."""
+        due = min(self._deadlines.values(), default=float("inf")) - time.monotonic()
+        return max(0.01, min(self._settings.watch_seconds, due))
+
+    def _renew(self, connection: Connection) -> None:
+        held = {token: slot for slot, token, _ in self._channel.slots()}
+        anchored = boottime_ns()  # the start of the renewal: never later than what the database counts from
+        renewals = leases.renew(
+            connection, self._worker, list(held), lease_seconds=self._settings.lease_seconds, grace=GRACE
+        )
+        until = anchored + int(self._settings.lease_seconds * 1e9)
+        found = {one.token: one for one in renewals}
+        self._deadlines = {
+            one.token: time.monotonic() + one.seconds_to_deadline
+            for one in renewals
+            if one.seconds_to_deadline is not None and one.token in held
+        }
+        for token, slot in held.items():
+            one = found.get(token)
+            if one is None:
+                self._lost(slot, token)
+            elif one.renewed:
+                self._channel.trust(slot, token, until)
+
+    def _lost(self, slot: int, token: int) -> None:
+        # A task that has just ended leaves its slot a moment after its lease: only a token still held is lost.
+        if self._channel.held(slot)[0] == token and self._channel.ask(slot, token, Cause.LEASE_LOST):
+            self._log.warning("lease_lost", token=token)
+
+    def _look(self, connection: Connection) -> None:
+        asked = leases.asked_to_stop(connection, self._worker)
+        if not asked:
+            return
+        slots = {token: slot for slot, token, _ in self._channel.slots()}
+        for token, task_id, cancel in asked:
+            slot = slots.get(token)
+            cause = Cause.CANCEL if cancel else Cause.DEADLINE
+            if slot is not None and self._channel.ask(slot, token, cause):
+                self._log.info("stop_asked", task_id=str(task_id), cause=cause.name.lower())
+
+    def _ring_deadlines(self) -> None:
+        now = time.monotonic()
+        for slot, token, _ in self._channel.slots():
+            if self._deadlines.get(token, now + 1) <= now:
+                self._deadlines.pop(token)
+                self._channel.ask(slot, token, Cause.DEADLINE)
+
+    def close(self) -> None:
+        self._engine.dispose()

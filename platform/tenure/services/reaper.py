@@ -1,0 +1,51 @@
+"""The reaper: expired leases, due and late tasks, cancels nobody is left to acknowledge. Plain SQL, any number of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import structlog
+from sqlalchemy import Connection
+
+from tenure.settings import Settings
+from tenure.store.connect import engine_for
+from tenure.store.transitions import due, recover
+
+
+class Reaper:
+    """One round settles everything that time has decided, in batches, each in its own transaction."""
+
+    name = "reaper"
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._engine = engine_for(
+            settings.session_url, application="tenure reaper", pooled=True, options="-c lock_timeout=1000"
+        )
+        self._log = structlog.get_logger("tenure.reaper")
+
+    def run_once(self) -> float:
+        for task_id, state, outcome in self._drain(
+            lambda c: recover.recover_expired(c, crash_bound=self._settings.crash_bound)
+        ):
+            self._log.warning("recovered", task_id=str(task_id), state=state, outcome=outcome)
+        self._drain(due.cancel_asked)
+        late = self._drain(due.expire)
+        promoted = self._drain(due.promote)
+        if late or promoted:
+            self._log.info("swept", late=len(late), promoted=len(promoted))
+        return self._settings.reap_seconds
+
+    def _drain(self, step: Callable[[Connection], list[Any]]) -> list[Any]:
+        """Loop a batch until it finds nothing: a backlog must not wait for the next round."""
+        done: list[Any] = []
+        while True:
+            with self._engine.begin() as connection:
+                batch = step(connection)
+            done += batch
+            if not batch:
+                return done
+
+    def close(self) -> None:
+        self._engine.dispose()
