@@ -26,16 +26,22 @@ class Reaper:
         self._log = structlog.get_logger("tenure.reaper")
 
     def run_once(self) -> float:
-        for task_id, state, outcome in self._drain(
-            lambda c: recover.recover_expired(c, crash_bound=self._settings.crash_bound)
-        ):
-            self._log.warning("recovered", task_id=str(task_id), state=state, outcome=outcome)
-        self._drain(due.cancel_asked)
-        late = self._drain(due.expire)
-        promoted = self._drain(due.promote)
+        with self._engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+            found = due.anything(connection)
+        if found.expired:
+            self._recover()
+        if found.stops:
+            self._drain(due.cancel_asked)
+        late = self._drain(due.expire) if found.late else []
+        promoted = self._drain(due.promote) if found.scheduled else []
         if late or promoted:
             self._log.info("swept", late=len(late), promoted=len(promoted))
         return self._settings.reap_seconds
+
+    def _recover(self) -> None:
+        bound = self._settings.crash_bound
+        for task_id, state, outcome in self._drain(lambda c: recover.recover_expired(c, crash_bound=bound)):
+            self._log.warning("recovered", task_id=str(task_id), state=state, outcome=outcome)
 
     def _drain(self, step: Callable[[Connection], list[Any]]) -> list[Any]:
         """Loop a batch until it finds nothing: a backlog must not wait for the next round."""

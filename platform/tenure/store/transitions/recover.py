@@ -18,7 +18,6 @@ BATCH = 100
 _LOST = {
     "expired": "expires <= clock_timestamp()",
     "process": "worker = :worker and pid = :pid",
-    "boots": "worker in (select w.boot_id from workers w where w.node = :node and w.role = 'worker' and w.boot_id <> :worker)",
 }
 _MESSAGE = "'the worker that held it is gone; nothing it wrote after losing its lease was accepted'"
 
@@ -74,10 +73,3 @@ def recover_process(
 ) -> list[tuple[UUID, str, str | None]]:
     """Settle what a child process known to be dead held, without waiting for its lease."""
     return _run(connection, "process", crash_bound, {"worker": worker, "pid": pid})
-
-
-def recover_boots(
-    connection: Connection, node: str, worker: UUID, *, crash_bound: int
-) -> list[tuple[UUID, str, str | None]]:
-    """Settle what earlier boots of this node held; `worker` is the boot now starting."""
-    return _run(connection, "boots", crash_bound, {"node": node, "worker": worker})

@@ -1,0 +1,119 @@
+"""The dispatcher: takes hints from PostgreSQL and publishes them. Any number of them; it never touches `tasks`.
+
+At most one hint per live slot and queue stands in the broker, so priorities and pauses are decided in PostgreSQL.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Protocol
+
+import structlog
+from sqlalchemy import Engine
+
+from tenure.runtime.shutdown import Watcher
+from tenure.services.listener import Listener
+from tenure.settings import Settings
+from tenure.store import hints
+from tenure.store.connect import engine_for
+from tenure.store.hints import Hint, Served
+from tenure.store.transitions.parts import NOTIFY_CHANNEL
+
+BATCH = 100
+NET_SECONDS = 5.0  # how often the loss net is cast
+NET_AGE = 15.0  # s a queued task may be without a hint: shorter would multiply messages under a backlog
+BUSY, FULL, IDLE = 0.1, 0.02, 1.0
+
+
+class Broker(Protocol):
+    """The port to the message broker. Every call is bounded in time and raises BrokerUnavailable."""
+
+    def depth(self, queue: str) -> int: ...
+    def publish(self, batch: Sequence[Hint]) -> None: ...
+    def identity(self) -> tuple[str | None, str]:
+        """(epoch we set in it or None, run id of the server)"""
+        ...
+
+    def set_epoch(self, epoch: str) -> None: ...
+    def close(self) -> None: ...
+
+
+class Dispatcher:
+    """One round publishes what there is room for, in every queue that live workers serve."""
+
+    name = "dispatcher"
+
+    def __init__(self, settings: Settings, broker: Broker) -> None:
+        self._engine: Engine = engine_for(
+            settings.session_url, application="tenure dispatcher", pooled=True, options="-c lock_timeout=1000"
+        )
+        self._broker = broker
+        self._listener = Listener(settings.session_url, NOTIFY_CHANNEL)
+        self._log = structlog.get_logger("tenure.dispatcher")
+        self._served: list[Served] = []
+        self._served_at = self._net_at = self._busy_at = 0.0
+        self._checked: tuple[str | None, str] | None = None
+
+    def run_once(self) -> float:
+        now = time.monotonic()
+        self._check_broker()
+        if now - self._served_at >= 1.0:
+            self._refresh()
+            self._served_at = now
+        published, full = 0, False
+        for queue in self._served:
+            room = min(BATCH, queue.slots - self._broker.depth(queue.queue))
+            full = full or room <= 0
+            if room > 0:
+                published += self._publish(queue, room)
+        if published:
+            self._busy_at = now
+            return 0.0
+        if full:
+            return FULL
+        return BUSY if now - self._busy_at < IDLE else IDLE
+
+    def pause(self, watcher: Watcher, seconds: float) -> bool:
+        """Sleep until a NOTIFY, the time, or the stop. The notice is a hint: the poll stays correct without it."""
+        return self._listener.wait(watcher, seconds)
+
+    def _refresh(self) -> None:
+        with self._engine.begin() as connection:
+            self._served = hints.served(connection)
+            if time.monotonic() - self._net_at < NET_SECONDS:
+                return
+            self._net_at = time.monotonic()
+            for queue in self._served:
+                if self._broker.depth(queue.queue) == 0:
+                    made = hints.hint_again(connection, queue.queue, older=NET_AGE)
+                    if made:
+                        self._log.warning("hinted_again", queue=queue.queue, tasks=made)
+
+    def _publish(self, queue: Served, room: int) -> int:
+        with self._engine.begin() as connection:
+            batch = hints.take(connection, queue, room)
+            if batch:
+                # Raises: the transaction rolls back and the hints stay. Published but not committed: sent twice, harmless.
+                self._broker.publish(batch)
+        return len(batch)
+
+    def _check_broker(self) -> None:
+        """Notice a flushed, restarted or replaced broker, and hint again what may have been lost with it."""
+        identity = self._broker.identity()
+        if identity == self._checked:
+            return
+        epoch, run_id = identity
+        with self._engine.begin() as connection:
+            known = hints.broker_state(connection)
+        if (epoch, run_id) != known:
+            with self._engine.begin() as connection:
+                epoch, made = hints.broker_changed(connection, epoch, run_id)
+            self._broker.set_epoch(epoch)
+            self._log.warning("broker_changed", hinted=made)
+        self._checked = (epoch, run_id)
+
+    def close(self) -> None:
+        self._listener.close()
+        self._broker.close()
+        self._engine.dispose()

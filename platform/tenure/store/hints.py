@@ -1,0 +1,97 @@
+"""Hints: what is to be published to the broker. A hint carries no truth; losing or doubling one changes nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from uuid import UUID, uuid4
+
+from sqlalchemy import Connection, text
+
+LIVE_SECONDS = 15  # a worker row older than this is overdue
+
+# Never touches tasks: the row would be locked while the claim of what was just sent comes in.
+_TAKE = text("""delete from task_hints where id = any(array(
+        select h.id from task_hints h
+        where h.queue = :queue and h.kind = any(:kinds) and (h.not_before is null or h.not_before <= statement_timestamp())
+          and not exists (select 1 from pauses p where p.what = 'kind' and p.name = h.kind)
+          and not exists (select 1 from pauses p where p.what = 'queue' and p.name = h.queue)
+        order by h.priority desc, h.id limit :room for update skip locked))
+    returning task_id::text, kind, queue, priority, id""")
+
+_LOST = text("""insert into task_hints (task_id, kind, queue, priority)
+    select k.id, k.kind, k.queue, k.priority from tasks k
+    where k.state = 'queued' and k.queue = :queue and k.available_at <= statement_timestamp() - make_interval(secs => :older)
+      and not exists (select 1 from task_hints h where h.task_id = k.id) limit 1000""")
+
+_ALL_LOST = text("""insert into task_hints (task_id, kind, queue, priority)
+    select k.id, k.kind, k.queue, k.priority from tasks k
+    where k.state = 'queued' and not exists (select 1 from task_hints h where h.task_id = k.id)""")
+
+_SERVED = text("""select q, sum(w.slots)::int, array(select distinct k from workers v, unnest(v.kinds) k
+               where v.role = 'worker' and v.ended_at is null and v.last_seen > clock_timestamp() - make_interval(secs => :live))
+    from workers w, unnest(w.queues) q
+    where w.role = 'worker' and w.ended_at is null and w.last_seen > clock_timestamp() - make_interval(secs => :live)
+    group by q order by q""")
+
+_SEED_STATE = text("insert into broker_state (epoch, run_id) values (:epoch, '') on conflict (id) do nothing")
+_STATE = text("select epoch::text, run_id from broker_state where id = 1")
+_STATE_LOCKED = text("select epoch::text, run_id from broker_state where id = 1 for update")
+_SET_STATE = text("""update broker_state set epoch = :epoch, run_id = :run_id, updated_at = clock_timestamp()
+    where id = 1 and epoch = cast(:before as uuid)""")
+
+
+@dataclass(frozen=True)
+class Hint:
+    task_id: str
+    kind: str
+    queue: str
+
+
+@dataclass(frozen=True)
+class Served:
+    """A queue that live workers consume: their slots together, and the kinds any of them knows."""
+
+    queue: str
+    slots: int
+    kinds: list[str]
+
+
+def served(connection: Connection) -> list[Served]:
+    """Queues with a live worker. What nobody serves stays in the database, not in the broker."""
+    return [Served(r[0], r[1], list(r[2])) for r in connection.execute(_SERVED, {"live": LIVE_SECONDS})]
+
+
+def take(connection: Connection, served: Served, room: int) -> list[Hint]:
+    """Delete up to `room` hints, best first; commit only after they were published."""
+    rows = connection.execute(_TAKE, {"queue": served.queue, "kinds": served.kinds, "room": room}).all()
+    rows = sorted(rows, key=lambda r: (-r[3], r[4]))  # DELETE returns them in no order
+    return [Hint(r[0], r[1], r[2]) for r in rows]
+
+
+def hint_again(connection: Connection, queue: str, *, older: float) -> int:
+    """Hint queued tasks that have had none for `older` seconds: the loss net. Call it when the broker's queue is empty."""
+    return connection.execute(_LOST, {"queue": queue, "older": older}).rowcount
+
+
+def broker_state(connection: Connection) -> tuple[str, str]:
+    """(epoch, run id) of the broker that holds our messages."""
+    row = connection.execute(_STATE).first()
+    if row is None:
+        connection.execute(_SEED_STATE, {"epoch": uuid4()})
+        row = connection.execute(_STATE).one()
+    return row[0], row[1]
+
+
+def broker_changed(connection: Connection, epoch_seen: str | None, run_id: str) -> tuple[str, int]:
+    """The broker was flushed, restarted or replaced: hint every queued task again; (epoch to set in it, hints made).
+
+    Under the row's lock, so that of several dispatchers one does it. Set the epoch in the broker after the commit.
+    """
+    epoch, known = connection.execute(_STATE_LOCKED).one()
+    if epoch_seen == epoch and known == run_id:
+        return epoch, 0
+    made = connection.execute(_ALL_LOST).rowcount
+    fresh = str(uuid4())
+    if connection.execute(_SET_STATE, {"epoch": UUID(fresh), "run_id": run_id, "before": epoch}).rowcount != 1:
+        return epoch, 0
+    return fresh, made
