@@ -5,18 +5,22 @@ Two statements a second at most, whatever runs. It decides nothing about outcome
 
 from __future__ import annotations
 
+import os
 import time
-from uuid import UUID
 
 import structlog
 from sqlalchemy import Connection, Engine
+from sqlalchemy.exc import DBAPIError
 
 from tenure.model.stops import Cause
 from tenure.runtime.channel import StopChannel
+from tenure.runtime.health import Health
 from tenure.runtime.seat import boottime_ns
 from tenure.settings import Settings
 from tenure.store import leases
 from tenure.store.connect import engine_for
+from tenure.store.transitions import recover
+from tenure.store.workers import Boot, ended, register, seen
 
 GRACE = 5.0  # s a lease may be young without standing in a slot: its claim's answer is still on the way
 
@@ -26,10 +30,12 @@ class Keeper:
 
     name = "keeper"
 
-    def __init__(self, settings: Settings, channel: StopChannel, worker: UUID) -> None:
+    def __init__(self, settings: Settings, channel: StopChannel, boot: Boot) -> None:
         self._settings = settings
         self._channel = channel
-        self._worker = worker
+        self._boot = boot
+        self._worker = boot.boot_id
+        self._health = Health(settings.home, "worker")
         self._log = structlog.get_logger("tenure.keeper")
         # A renewal that waits for a lock is worth less than the next one.
         self._engine: Engine = engine_for(
@@ -44,9 +50,17 @@ class Keeper:
         with self._engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
             if time.monotonic() >= self._renew_at:
                 self._renew(connection)
+                if not seen(connection, self._worker, self._work()):
+                    register(connection, self._boot)
                 self._renew_at = time.monotonic() + self._settings.renew_seconds
             self._look(connection)
+        self._settle_dead()
+        self._health.beat()
         return self._pause()
+
+    def _work(self) -> str | None:
+        running = sum(1 for _ in self._channel.slots())
+        return f"{running} running" if running else None
 
     def _pause(self) -> float:
         """The local timers of deadlines make it exact; the statement a second is what a lost timer costs."""
@@ -89,6 +103,17 @@ class Keeper:
             if slot is not None and self._channel.ask(slot, token, cause):
                 self._log.info("stop_asked", task_id=str(task_id), cause=cause.name.lower())
 
+    def _settle_dead(self) -> None:
+        """What a child that died held is settled now, not when its lease expires: nobody else can be running it."""
+        for slot, token, pid in self._channel.slots():
+            if _alive(pid):
+                continue
+            with self._engine.begin() as connection:
+                settled = recover.recover_process(connection, self._worker, pid, crash_bound=self._settings.crash_bound)
+            self._channel.forget(slot, token)
+            for task_id, state, outcome in settled:
+                self._log.warning("child_died", pid=pid, task_id=str(task_id), state=state, outcome=outcome)
+
     def _ring_deadlines(self) -> None:
         now = time.monotonic()
         for slot, token, _ in self._channel.slots():
@@ -97,4 +122,24 @@ class Keeper:
                 self._channel.ask(slot, token, Cause.DEADLINE)
 
     def close(self) -> None:
+        """Say that this boot has ended, if the database can hear it."""
+        try:
+            with self._engine.begin() as connection:
+                ended(connection, self._worker)
+        except DBAPIError as error:
+            self._log.info("end_not_written", error=type(error).__name__)
         self._engine.dispose()
+
+
+def _alive(pid: int) -> bool:
+    """Whether the process runs. A child that is dead but not yet collected by the pool does not."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            return file.read().rsplit(b")", 1)[1].split()[0] not in (b"Z", b"X")
+    except FileNotFoundError:
+        pass  # no such process, or no /proc: the next answer decides
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True

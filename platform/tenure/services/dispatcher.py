@@ -81,14 +81,14 @@ class Dispatcher:
     def _refresh(self) -> None:
         with self._engine.begin() as connection:
             self._served = hints.served(connection)
-            if time.monotonic() - self._net_at < NET_SECONDS:
-                return
-            self._net_at = time.monotonic()
-            for queue in self._served:
-                if self._broker.depth(queue.queue) == 0:
-                    made = hints.hint_again(connection, queue.queue, older=NET_AGE)
-                    if made:
-                        self._log.warning("hinted_again", queue=queue.queue, tasks=made)
+        if time.monotonic() - self._net_at < NET_SECONDS:
+            return
+        self._net_at = time.monotonic()
+        for queue in [q.queue for q in self._served if self._broker.depth(q.queue) == 0]:
+            with self._engine.begin() as connection:
+                made = hints.hint_again(connection, queue, older=NET_AGE)
+            if made:
+                self._log.warning("hinted_again", queue=queue, tasks=made)
 
     def _publish(self, queue: Served, room: int) -> int:
         with self._engine.begin() as connection:

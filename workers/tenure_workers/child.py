@@ -1,0 +1,82 @@
+"""The pool's side: one executor per thread of a process, made at its first task, never inherited over a fork."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import threading
+from dataclasses import dataclass
+from uuid import UUID
+
+from billiard import current_process
+from celery import Celery
+
+from tenure.model.records import Holder
+from tenure.registry import Registry
+from tenure.runtime.channel import StopChannel
+from tenure.runtime.executor import Executor
+from tenure.runtime.shutdown import Watcher
+from tenure.settings import Settings
+from tenure_workers.events import Events
+
+
+@dataclass(frozen=True)
+class Inherited:
+    """What a child uses of what its parent made: shared memory, pipes and plain values."""
+
+    app: Celery
+    settings: Settings
+    registry: Registry
+    channel: StopChannel
+    watcher: Watcher
+    boot_id: UUID
+    hostname: str
+
+
+class _Here(threading.local):
+    pid: int | None = None
+    executor: Executor | None = None
+
+
+class Children:
+    """Hands each pool thread its executor. Slots: the pool's index on prefork, the next free one on threads."""
+
+    def __init__(self, inherited: Inherited) -> None:
+        self._inherited = inherited
+        self._here = _Here()
+        self._next = itertools.count()
+        self._events: tuple[int, Events] | None = None
+        self._lock = threading.Lock()
+
+    def run(self, task_id: str) -> None:
+        here = self._here
+        if here.executor is None or here.pid != os.getpid():
+            here.executor, here.pid = self._executor(), os.getpid()
+        here.executor.run(task_id)
+
+    def _executor(self) -> Executor:
+        one = self._inherited
+        index = getattr(current_process(), "index", None)
+        slot = next(self._next) % len(one.channel) if index is None else int(index)
+        holder = Holder(one.boot_id, os.getpid())
+        return Executor(one.settings, one.registry, holder, one.channel.seat(slot), one.watcher, self._sink())
+
+    def _sink(self) -> Events:
+        with self._lock:
+            if self._events is None or self._events[0] != os.getpid():
+                self._events = (os.getpid(), Events(self._inherited.app, self._inherited.hostname))
+            return self._events[1]
+
+
+_children: list[Children] = []  # set once by lifecycle before the pool starts; children inherit it by fork
+
+
+def install(children: Children) -> None:
+    _children[:] = [children]
+
+
+def run(task_id: str) -> None:
+    """Run the task of this id, and run on from it."""
+    if not _children:
+        raise RuntimeError("this task must run in a Tenure worker: start it with `tenure worker`")
+    _children[0].run(task_id)
