@@ -55,17 +55,35 @@ def settle(home: Home, *, durable: bool) -> Place:
 
 def _data_directory(home: Home, launcher: spawn.Launcher) -> Path:
     if home.elsewhere.exists():  # made in setuid mode; still the truth when a user namespace works today
-        return Path(home.elsewhere.read_text())
+        named = Path(home.elsewhere.read_text())
+        if not named.is_dir():
+            raise EmbeddedStartFailed(f"{named}, the data directory of {home.path}, is gone: remove {home.elsewhere}")
+        return named
     if launcher.mode != "setuid":
         return home.path
     if all(parent.stat().st_mode & stat.S_IXOTH for parent in home.path.parents):
         home.path.chmod(0o711)  # the servers' user must pass through; every entry is closed by its own mode
         return home.path
-    # /var/tmp, not /tmp: it outlives a reboot. The home keeps the name, so the data is found again.
-    outside = Path(tempfile.mkdtemp(prefix="tenure-", dir="/var/tmp"))
-    outside.chmod(0o711)
+    if (home.path / "postgres").exists():
+        raise EmbeddedStartFailed(
+            f"user namespaces are refused here and user 'nobody' cannot reach the data in {home.path}: "
+            "move that directory to where every user may pass"
+        )
+    outside = _outside()
     write_private(home.elsewhere, str(outside))
     return outside
+
+
+def _outside() -> Path:
+    """A new directory for data under a path every user may pass; its home keeps the name, so it is found again."""
+    for parent in ("/var/lib", "/var/tmp"):  # noqa: S108  (mkdtemp is exclusive; /tmp does not outlive a reboot)
+        try:
+            outside = Path(tempfile.mkdtemp(prefix="tenure-", dir=parent))
+        except OSError:
+            continue  # a read-only system, say
+        outside.chmod(0o711)
+        return outside
+    raise EmbeddedStartFailed("neither /var/lib nor /var/tmp can hold the data: use servers of your own, or no root")
 
 
 def _reachable(found: binaries.Binaries, launcher: spawn.Launcher, data: Path) -> binaries.Binaries:
