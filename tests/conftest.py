@@ -1,15 +1,14 @@
 """Real servers for every test: one embedded PostgreSQL and Valkey per session, a database of its own per test."""
 
 import itertools
-import tempfile
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 import redis
 
 from tenure.embedded import Servers, acquire, running
 from tests.support.databases import Database, Databases
+from tests.support.scratch import scratch_directory
 from tests.support.servers import remove_home
 from tests.support.until import until
 
@@ -20,7 +19,7 @@ _NUMBERS = itertools.cycle(range(1, 16))
 
 @pytest.fixture(scope="session")
 def servers() -> Iterator[Servers]:
-    home = Path(tempfile.mkdtemp(prefix="tenure-tests-"))
+    home = scratch_directory()
     with acquire(home, durable=False) as lease:
         yield lease.servers
     until(lambda: running(home) is None)

@@ -4,7 +4,6 @@ import os
 import shutil
 import signal
 import subprocess
-import tempfile
 from pathlib import Path
 from typing import Self
 
@@ -15,6 +14,7 @@ from tenure.embedded.postgres import Postgres
 from tenure.embedded.server import Server
 from tenure.embedded.servers import Home
 from tenure.embedded.valkey import Valkey
+from tests.support.scratch import scratch_directory
 
 
 class OwnServers:
@@ -26,7 +26,7 @@ class OwnServers:
     """
 
     def __init__(self, *, postgres: bool = True, valkey: bool = True) -> None:
-        self._home = make_home(Path(tempfile.mkdtemp(prefix="tenure-own-")))
+        self._home = make_home(scratch_directory())
         self._postgres = Postgres(settle(self._home, durable=False))
         self._valkey = Valkey(settle(self._home, durable=True))
         try:

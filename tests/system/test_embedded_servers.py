@@ -1,30 +1,30 @@
 """One supervisor per home, shared by leases: who may die, and what is left then."""
 
 import os
+import signal
+import socket
 import stat
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import psycopg2
 import pytest
 import redis
 
-from tenure.embedded import EmbeddedStartFailed, EmbeddedUnavailable, Servers, acquire, running
+from tenure.embedded import EmbeddedStartFailed, Servers, acquire, ports, running
+from tenure.embedded.place import settle
+from tenure.embedded.postgres import Postgres
+from tenure.embedded.servers import Home
+from tenure.embedded.valkey import Valkey
 from tests.support.homes import Holder, kill, plant, processes, running_for, supervisor_of
-from tests.support.servers import remove_home
 from tests.support.until import until
 
 
 @pytest.fixture
-def new_home(tmp_path: Path) -> Iterator[Path]:
+def new_home(scratch: Path) -> Path:
     """A home that does not exist yet."""
-    path = tmp_path / "home"
-    yield path
-    until(lambda: not running_for(path))
-    if path.exists():
-        remove_home(path)
+    return scratch / "home"
 
 
 @pytest.fixture
@@ -86,6 +86,44 @@ def test_the_servers_outlive_one_killed_holder_but_not_the_last(home: Path) -> N
         other.kill()
         until(lambda: not running_for(home), 5)
     assert running(home) is None
+
+
+def test_ctrl_c_in_the_terminal_of_a_holder_does_not_reach_the_servers(home: Path) -> None:
+    with Holder(home, start_new_session=True) as starter:
+        starter.addresses()
+        with acquire(home, durable=False) as lease:
+            os.killpg(starter.process.pid, signal.SIGINT)
+            assert starter.process.wait(10) != 0
+            assert query(lease.servers, "select 1") == (1,)
+            assert running(home) == lease.servers
+
+
+def test_a_remembered_port_that_is_taken_by_now_is_left_alone(home: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as stranger:
+        taken = stranger.getsockname()[1]
+        for name in ("postgres", "valkey"):
+            (home / f"{name}.port").write_text(str(taken))
+        with acquire(home, durable=False) as lease:
+            assert str(taken) not in lease.servers.database_url + lease.servers.broker_url
+            assert query(lease.servers, "select 1") == (1,)
+
+
+def test_a_port_lost_between_the_look_and_the_start_is_replaced(
+    scratch: Path, seed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plant(seed, scratch / "home")
+    place = settle(Home(scratch / "home"), durable=False)
+    with socket.create_server(("127.0.0.1", 0)) as stranger:
+        taken = stranger.getsockname()[1]
+        for server in (Postgres(place), Valkey(place)):
+            looks = iter((taken, None))
+            with monkeypatch.context() as patched:
+                patched.setattr(ports, "remembered", lambda _, looks=looks: next(looks))
+                server.start()
+            try:
+                assert server.port not in (None, taken)
+            finally:
+                server.stop()
 
 
 def test_a_killed_supervisor_takes_its_servers_with_it_and_the_next_one_finds_the_data(home: Path) -> None:
@@ -164,13 +202,12 @@ def test_racing_starters_share_one_supervisor(new_home: Path) -> None:
             holder.kill()
 
 
-def test_a_path_too_long_for_a_socket_and_with_odd_characters_will_do(tmp_path: Path, seed: Path) -> None:
-    home = tmp_path / ("long" * 40) / 'sp ace "quoted" ünï'
+def test_a_path_too_long_for_a_socket_and_with_odd_characters_will_do(scratch: Path, seed: Path) -> None:
+    home = scratch / ("long" * 40) / 'sp ace "quoted" ünï'
     plant(seed, home)
     with acquire(home, durable=False) as lease:
         assert query(lease.servers, "select 1") == (1,)
         assert ping(lease.servers)
-    until(lambda: not running_for(home))
 
 
 def test_whatever_holds_a_secret_is_private_and_no_process_shows_it(new_home: Path) -> None:
@@ -204,6 +241,12 @@ def test_a_home_that_others_can_write_to_is_refused(new_home: Path) -> None:
     assert list(new_home.iterdir()) == []
 
 
+def test_a_home_its_group_can_write_to_is_closed_to_the_group(home: Path) -> None:
+    home.chmod(0o775)
+    with acquire(home, durable=False):
+        assert stat.S_IMODE(home.stat().st_mode) == 0o755
+
+
 def test_nothing_runs_for_a_home_that_does_not_exist(new_home: Path) -> None:
     assert running(new_home) is None
     assert not new_home.exists()
@@ -224,7 +267,6 @@ def test_without_the_wheels_the_message_says_what_to_do(new_home: Path) -> None:
     )
     assert "install tenure[embedded]" in bare.stdout
     assert "TENURE_DATABASE_URL and TENURE_BROKER_URL" in bare.stdout
-    assert issubclass(EmbeddedUnavailable, Exception)
     assert not new_home.exists()
 
 

@@ -39,7 +39,7 @@ def is_locked(path: Path) -> bool:
     """Whether some process holds `path` exclusively. Creates nothing, keeps nothing."""
     try:
         file = io.FileIO(path, "r")
-    except FileNotFoundError:
-        return False
+    except OSError:
+        return False  # there is none, or it is another user's: nothing of ours runs
     with file:
         return not try_lock(file, shared=True)

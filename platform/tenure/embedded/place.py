@@ -27,8 +27,9 @@ class Place:
 
 
 def make_home(path: Path) -> Home:
-    """The home at `path`, created with mode 0700. An existing directory keeps its mode (it may hold other things)
-    but is refused when another user owns it or can write to it. Everything put into it is private by itself."""
+    """The home at `path`, created with mode 0700. An existing directory is refused when another user owns it or
+    everybody can write to it; of its mode only the group's right to write is taken. What is put into it is private
+    by itself."""
     path = path.absolute()
     try:
         path.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -38,8 +39,10 @@ def make_home(path: Path) -> Home:
         raise EmbeddedStartFailed(f"cannot use {path} for the embedded servers: {error.strerror}") from None
     if status.st_uid != os.geteuid():
         raise EmbeddedStartFailed(f"{path} belongs to another user (uid {status.st_uid}): choose a directory of yours")
-    if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-        raise EmbeddedStartFailed(f"{path} can be written by other users: choose another directory, or chmod go-w it")
+    if status.st_mode & stat.S_IWOTH:
+        raise EmbeddedStartFailed(f"{path} can be written by other users: choose another directory, or chmod o-w it")
+    if status.st_mode & stat.S_IWGRP:  # the default where each user has a group of their own
+        path.chmod(stat.S_IMODE(status.st_mode) & ~stat.S_IWGRP)
     return Home(path)
 
 
@@ -62,7 +65,8 @@ def _data_directory(home: Home, launcher: spawn.Launcher) -> Path:
     if launcher.mode != "setuid":
         return home.path
     if all(parent.stat().st_mode & stat.S_IXOTH for parent in home.path.parents):
-        home.path.chmod(0o711)  # the servers' user must pass through; every entry is closed by its own mode
+        mode = stat.S_IMODE(home.path.stat().st_mode)
+        home.path.chmod(mode | 0o011)  # the servers' user must pass through; every entry is closed by its own mode
         return home.path
     if (home.path / "postgres").exists():
         raise EmbeddedStartFailed(
@@ -99,8 +103,15 @@ def _reachable(found: binaries.Binaries, launcher: spawn.Launcher, data: Path) -
     copy.mkdir(mode=0o755)
     copy.chmod(0o755)
     shutil.copytree(found.postgres_libs, copied.postgres_libs)
-    shutil.copytree(found.postgres_root, copied.postgres_root)
-    shutil.copy2(found.valkey_server, copied.valkey_server)
+    for part in ("lib", "share"):  # not the headers and the clients: a server finds these two by its own path
+        shutil.copytree(found.postgres_root / part, root / part)
+    copied.postgres.parent.mkdir()
+    for program, to in (
+        (found.initdb, copied.initdb),
+        (found.valkey_server, copied.valkey_server),
+        (found.postgres, copied.postgres),  # last: a copy that was cut short does not run, and is made again
+    ):
+        shutil.copy2(program, to)
     for folder in (copy, *(path for path in copy.rglob("*") if path.is_dir())):
         folder.chmod(0o755)
     return copied
