@@ -1,0 +1,29 @@
+"""What only the system tests need."""
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.homes import make_seed, running_for
+from tests.support.scratch import scratch_directory
+from tests.support.until import until
+
+
+@pytest.fixture
+def scratch() -> Iterator[Path]:
+    """A directory for homes, closed to other users. It is removed when nothing runs in it any more."""
+    path = scratch_directory()
+    yield path
+    until(lambda: not running_for(path))
+    shutil.rmtree(path)
+
+
+@pytest.fixture(scope="session")
+def seed() -> Iterator[Path]:
+    """A home with a database in it and nothing running, to be copied."""
+    path = scratch_directory()
+    make_seed(path)
+    yield path
+    shutil.rmtree(path)
