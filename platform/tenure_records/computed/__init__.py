@@ -3,9 +3,9 @@
 Pure: reads no database, clock, setting or other object, so equal definitions and equal data give equal values anywhere.
 """
 
-from .canonical import canonical, digest, encode
 from .definition import Definition, Operation, define
 from .document import JsonValue, decode
+from .encoding import canonical, digest, encode
 from .errors import (
     CODES,
     DocumentTooDeep,

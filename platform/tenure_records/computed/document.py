@@ -15,7 +15,7 @@ import msgspec
 from .errors import DocumentTooDeep, InvalidDocument, LoneSurrogate, NulCharacter, NumberOutOfRange
 from .limits import MAX_DEPTH
 
-JsonValue: TypeAlias = "None | bool | int | Decimal | str | list[JsonValue] | dict[str, JsonValue]"
+JsonValue: TypeAlias = "bool | int | Decimal | str | list[JsonValue] | dict[str, JsonValue] | None"
 
 # The range of PostgreSQL's numeric: 131,072 digits before the point, 16,383 after it. Beyond, the traps raise.
 NUMERIC: Final = Context(

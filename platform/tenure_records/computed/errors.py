@@ -55,8 +55,8 @@ class NumberOutOfRange(InvalidDocument):
     """A number that PostgreSQL's numeric cannot hold."""
 
 
-class FieldFailure(Exception):  # noqa: N818 - internal signal, never leaves the evaluator
-    """Ends the evaluation of one field with a code."""
+class FieldFailure(Exception):
+    """Ends the evaluation of one field with a code; never leaves the evaluator."""
 
     def __init__(self, code: str) -> None:
         super().__init__(code)

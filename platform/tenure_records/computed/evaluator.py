@@ -6,18 +6,18 @@ Bad data never raises: the field becomes null beside a code.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from . import errors
-from .canonical import canonical, digest
 from .definition import Definition
 from .document import JsonValue, decode
+from .encoding import canonical, digest
 from .limits import MAX_INPUT_BYTES, MAX_SCOPE_OUTPUT_BYTES, MAX_SHARED_DEFINITIONS
 from .meter import Meter
-from .operations import CATALOGUE, Paths, Run
-from .pointer import parse
+from .operations import CATALOGUE, Values
+from .pointer import Steps, parse, read, top_level
 from .result import bytes_at_most, conforming
 
 # The values alone; what is left is more than 32 keys of 63 bytes, twice, with their codes can need.
@@ -36,8 +36,9 @@ class Evaluation:
 @dataclass(frozen=True, slots=True)
 class _Field:
     key: str
-    run: Run
-    paths: Paths
+    run: Callable[[Values, Meter], JsonValue]
+    paths: tuple[Steps, ...]
+    names: tuple[str, ...]
     tokens: int
     result_type: str
 
@@ -77,7 +78,7 @@ class Evaluator:
             value: JsonValue = None
             try:
                 meter.begin(field.tokens)
-                found = conforming(field.run(document, field.paths, meter), field.result_type)
+                found = conforming(field.run(read(document, field.paths, field.names), meter), field.result_type)
                 output += bytes_at_most(found)
                 value = found
             except errors.FieldFailure as failure:
@@ -110,7 +111,7 @@ def _compiled(definition: Definition) -> _Field:
     operation = definition.operation
     paths = tuple(parse(path) for path in operation.paths)
     tokens = sum(len(steps) for steps in paths)
-    return _Field(definition.key, CATALOGUE[operation.op].run, paths, tokens, definition.result_type)
+    return _Field(definition.key, CATALOGUE[operation.op].run, paths, top_level(paths), tokens, definition.result_type)
 
 
 def _oversized(text: str) -> bool:

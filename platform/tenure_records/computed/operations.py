@@ -7,14 +7,13 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final, TypeAlias
 
-from .decimals import Number, mean, operand, settled, total
+from .decimals import Number, mean, operand, total
 from .document import JsonValue
 from .equality import equal
 from .meter import Meter
-from .pointer import Steps, follow
 
-Paths: TypeAlias = tuple[Steps, ...]
-Run: TypeAlias = Callable[[JsonValue, Paths, Meter], JsonValue]
+Values: TypeAlias = list[JsonValue]
+"""What the paths lead to, in order; None where it is missing or null."""
 
 _NUMERIC: Final = frozenset({"number", "integer"})
 RESULT_TYPES: Final = frozenset({"string", "number", "integer", "boolean", "object", "array"})
@@ -24,65 +23,55 @@ RESULT_TYPES: Final = frozenset({"string", "number", "integer", "boolean", "obje
 class Rule:
     """What an operation does, the result types it may be declared with, and its least number of paths."""
 
-    run: Run
+    run: Callable[[Values, Meter], JsonValue]
     result_types: frozenset[str]
     least_paths: int = 1
 
 
-def _first_non_null(document: JsonValue, paths: Paths, meter: Meter) -> JsonValue:
-    for steps in paths:
-        value = follow(document, steps)
-        if value is not None:
-            return value
-    return None
+def _first_non_null(values: Values, _: Meter) -> JsonValue:
+    return next((value for value in values if value is not None), None)
 
 
-def _numbers(document: JsonValue, paths: Paths) -> list[Number]:
-    numbers = []
-    for steps in paths:
-        value = follow(document, steps)
-        if value is not None:
-            numbers.append(operand(value))
-    return numbers
-
-
-def _sum(document: JsonValue, paths: Paths, meter: Meter) -> JsonValue:
-    numbers = _numbers(document, paths)
+def _sum(values: Values, _: Meter) -> JsonValue:
+    numbers = _numbers(values)
     return total(numbers) if numbers else None
 
 
-def _average(document: JsonValue, paths: Paths, meter: Meter) -> JsonValue:
-    numbers = _numbers(document, paths)
+def _average(values: Values, _: Meter) -> JsonValue:
+    numbers = _numbers(values)
     return mean(numbers) if numbers else None
 
 
-def _min(document: JsonValue, paths: Paths, meter: Meter) -> JsonValue:
-    numbers = _numbers(document, paths)
-    return settled(min(numbers)) if numbers else None
+def _min(values: Values, _: Meter) -> JsonValue:
+    numbers = _numbers(values)
+    return min(numbers) if numbers else None
 
 
-def _max(document: JsonValue, paths: Paths, meter: Meter) -> JsonValue:
-    numbers = _numbers(document, paths)
-    return settled(max(numbers)) if numbers else None
+def _max(values: Values, _: Meter) -> JsonValue:
+    numbers = _numbers(values)
+    return max(numbers) if numbers else None
 
 
-def _all_present(document: JsonValue, paths: Paths, meter: Meter) -> JsonValue:
-    return all(follow(document, steps) is not None for steps in paths)
+def _all_present(values: Values, _: Meter) -> JsonValue:
+    return None not in values
 
 
-def _any_present(document: JsonValue, paths: Paths, meter: Meter) -> JsonValue:
-    return any(follow(document, steps) is not None for steps in paths)
+def _any_present(values: Values, _: Meter) -> JsonValue:
+    return values.count(None) < len(values)
 
 
-def _count_present(document: JsonValue, paths: Paths, meter: Meter) -> JsonValue:
-    return sum(follow(document, steps) is not None for steps in paths)
+def _count_present(values: Values, _: Meter) -> JsonValue:
+    return len(values) - values.count(None)
 
 
-def _all_present_and_equal(document: JsonValue, paths: Paths, meter: Meter) -> JsonValue:
-    values = [follow(document, steps) for steps in paths]
-    if any(value is None for value in values):
+def _all_present_and_equal(values: Values, meter: Meter) -> JsonValue:
+    if None in values:
         return False
     return all(equal(values[0], value, meter) for value in values[1:])
+
+
+def _numbers(values: Values) -> list[Number]:
+    return [operand(value) for value in values if value is not None]
 
 
 CATALOGUE: Final[Mapping[str, Rule]] = MappingProxyType(

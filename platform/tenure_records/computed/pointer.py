@@ -22,14 +22,18 @@ _BAD_ESCAPE = re.compile(r"~(?![01])")
 def parse(pointer: object) -> Steps:
     """The steps of a pointer; the empty pointer is the whole document and has none.
 
-    Raises InvalidDefinition: not a string, longer than 512 bytes, more than 32 tokens, no leading slash, a bad
+    Raises InvalidDefinition: not a string, a character no document holds, longer than 512 bytes, more than 32 tokens, no leading slash, a bad
     escape, or the token `-`, which names an element that never exists. A token with a leading zero is a member
     name only: against an array it is missing.
     """
     if not isinstance(pointer, str):
         raise InvalidDefinition(f"paths: {shortened(pointer)} is not a string; write a JSON Pointer such as /name")
-    shown = shortened(pointer.encode("ascii", "backslashreplace").decode())
-    if len(pointer.encode("utf-8", "surrogatepass")) > MAX_POINTER_BYTES:
+    if "\0" in pointer or any("\ud800" <= character <= "\udfff" for character in pointer):
+        raise InvalidDefinition(
+            "paths: a JSON Pointer holds a NUL character or half a surrogate pair; no document does"
+        )
+    shown = shortened(pointer)
+    if len(pointer.encode()) > MAX_POINTER_BYTES:
         raise InvalidDefinition(f"paths: {shown} is longer than {MAX_POINTER_BYTES} bytes")
     if not pointer:
         return ()
@@ -61,3 +65,16 @@ def follow(document: JsonValue, steps: Steps) -> JsonValue:
         else:
             return None
     return document
+
+
+def read(document: JsonValue, paths: tuple[Steps, ...], names: tuple[str, ...]) -> list[JsonValue]:
+    """What each path leads to. `names` are the top-level members the paths name, or none of them if any is deeper."""
+    if names and type(document) is dict:
+        # Most definitions read top-level members only: no loop in Python for them.
+        return list(map(document.get, names))
+    return [follow(document, steps) for steps in paths]
+
+
+def top_level(paths: tuple[Steps, ...]) -> tuple[str, ...]:
+    """The member names, for `read`, when every path has exactly one token; else none."""
+    return tuple(steps[0][0] for steps in paths) if all(len(steps) == 1 for steps in paths) else ()

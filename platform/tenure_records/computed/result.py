@@ -7,9 +7,9 @@ from decimal import Decimal
 from types import MappingProxyType
 from typing import Final
 
-from .canonical import canonical
 from .decimals import operand, settled
 from .document import JsonValue
+from .encoding import canonical
 from .errors import NON_INTEGER_RESULT, RESULT_TOO_LARGE, RESULT_TYPE_MISMATCH, FieldFailure
 from .limits import MAX_FIELD_OUTPUT_BYTES
 

@@ -43,6 +43,11 @@ def digest(value: JsonValue | Mapping[str, JsonValue]) -> str:
 
 
 def _spelling(number: Decimal) -> int | msgspec.Raw:
+    text = str(number)
+    if "." in text and "E" not in text and text[-1] != "0":
+        return msgspec.Raw(text.encode())
+    if not number:
+        return 0
     if number.adjusted() < _WRITTEN_OUT and NUMERIC.to_integral_value(number) == number:
         return int(number)
     return msgspec.Raw(str(NUMERIC.normalize(number)).encode())
