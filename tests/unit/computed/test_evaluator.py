@@ -21,49 +21,91 @@ RESULT_TYPES = {
     **{op: ["boolean"] for op in ("all_present", "any_present", "all_present_and_equal")},
     "count_present": ["integer"],
 }
-digits = st.integers(1, 36).flatmap(lambda count: st.text("0123456789", min_size=count, max_size=count))
-spelled = st.builds(
-    lambda sign, whole, fraction, exponent: sign + (whole.lstrip("0") or "0") + fraction + exponent,
-    st.sampled_from(["", "-"]),
-    st.one_of(st.sampled_from(["0", "1", "2", "10"]), digits),
-    st.one_of(st.just(""), st.sampled_from([".0", ".5", ".50"]), digits.map(lambda part: "." + part)),
-    st.one_of(st.just(""), st.sampled_from(["e0", "E+2", "e-2", "e308", "e-308", "e309", "e-340", "e275"])),
+NUMBERS = [
+    "0",
+    "-0.0",
+    "0e999",
+    "1",
+    "1.0",
+    "10e-1",
+    "-1",
+    "2",
+    "0.5",
+    "-0.5",
+    "0.1",
+    "1e34",
+    "3e33",
+    "9" * 34,
+    "9" * 35,
+]
+NUMBERS += [
+    "1" + "0" * 32 + "1",
+    "1" * 35,
+    "0." + "3" * 34,
+    "0." + "3" * 35,
+    "5e-30",
+    "1e308",
+    "9e308",
+    "-9e308",
+    "1e309",
+]
+NUMBERS += [
+    "1e-308",
+    "-1e-308",
+    "1e-309",
+    "7e-340",
+    "1" + "0" * 308,
+    "1" + "0" * 309,
+    "18446744073709551616",
+    "1e20000",
+]
+
+numbers = st.one_of(
+    st.sampled_from(NUMBERS),
+    st.integers(-30, 30).map(str),
+    st.decimals(-1000, 1000, places=3).map(str),
+    st.builds("{}e{}".format, st.integers(1, 10**34), st.integers(-345, 310)),
 )
 scalars = st.one_of(
-    spelled,
-    st.integers(-5, 5).map(str),
-    st.sampled_from(["null", "true", "false"]),
-    st.text('ab1é"\\\n', max_size=3).map(json.dumps),
+    numbers, st.sampled_from(["null", "true", "false"]), st.text('ab1é"\\\n', max_size=3).map(json.dumps)
 )
 
 
-def member(name: str) -> str:
-    return json.dumps(name)
+def array_of(items: list[str]) -> str:
+    return "[" + ", ".join(items) + "]"
+
+
+def object_of(items: dict[str, str]) -> str:
+    return "{" + ", ".join(f"{json.dumps(name)}: {item}" for name, item in items.items()) + "}"
 
 
 texts = st.recursive(
     scalars,
     lambda inner: st.one_of(
-        st.lists(inner, max_size=4).map(lambda items: "[" + ", ".join(items) + "]"),
-        st.dictionaries(st.sampled_from(NAMES), inner, max_size=5).map(
-            lambda items: "{" + ", ".join(f"{member(name)}: {item}" for name, item in items.items()) + "}"
-        ),
+        st.lists(inner, max_size=3).map(array_of),
+        st.dictionaries(st.sampled_from(NAMES), inner, max_size=4).map(object_of),
     ),
-    max_leaves=12,
+    max_leaves=8,
 )
-documents = st.dictionaries(st.sampled_from(NAMES), texts, min_size=1, max_size=8).map(
-    lambda items: "{" + ", ".join(f"{member(name)}: {item}" for name, item in items.items()) + "}"
-)
-tokens = st.sampled_from([name.replace("~", "~0").replace("/", "~1") for name in NAMES] + ["1", "2", "9"])
-pointers = st.lists(tokens, min_size=0, max_size=3).map(lambda parts: "".join("/" + part for part in parts))
-shallow = tokens.map(lambda token: "/" + token)
+documents = st.dictionaries(st.sampled_from(NAMES), texts, min_size=2, max_size=8).map(object_of)
+tokens = st.sampled_from([name.replace("~", "~0").replace("/", "~1") for name in NAMES])
+pointers = st.lists(tokens, max_size=3).map(lambda parts: "".join("/" + part for part in parts))
 
 
 @st.composite
-def definitions(draw: st.DrawFn) -> dict[str, Any]:
+def definitions(draw: st.DrawFn, paths: st.SearchStrategy[str] = pointers) -> dict[str, Any]:
     op = draw(st.sampled_from(sorted(RESULT_TYPES)))
-    paths = draw(st.lists(st.one_of(shallow, pointers), min_size=2, max_size=4, unique=True))
-    return {"operation": {"op": op, "paths": paths}, "result_type": draw(st.sampled_from(RESULT_TYPES[op]))}
+    drawn = draw(st.lists(paths, min_size=2, max_size=4, unique=True))
+    return {"operation": {"op": op, "paths": drawn}, "result_type": draw(st.sampled_from(RESULT_TYPES[op]))}
+
+
+def respelled(value: Any) -> str:
+    """Another text of an equal value: keys the other way round, numbers in scientific notation."""
+    if isinstance(value, dict):
+        return object_of({name: respelled(value[name]) for name in reversed(value)})
+    if isinstance(value, list):
+        return array_of([respelled(item) for item in value])
+    return f"{value:E}" if isinstance(value, Decimal) else json.dumps(value)
 
 
 def as_fractions(value: Any) -> Any:
@@ -74,9 +116,7 @@ def as_fractions(value: Any) -> Any:
     return Fraction(value) if isinstance(value, int | Decimal) and not isinstance(value, bool) else value
 
 
-@settings(max_examples=500, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck), database=None)
-@given(documents, st.lists(definitions(), min_size=1, max_size=4))
-def test_the_evaluator_agrees_with_the_oracle(text: str, drawn: list[dict[str, Any]]) -> None:
+def agree(text: str, drawn: list[dict[str, Any]]) -> None:
     named = [{**one, "key": f"f{index}"} for index, one in enumerate(drawn)]
     evaluation = Evaluator([define(label="x", **one) for one in named]).evaluate(text)
     values, codes = computed_oracle.evaluate(text, named)
@@ -85,11 +125,43 @@ def test_the_evaluator_agrees_with_the_oracle(text: str, drawn: list[dict[str, A
     assert strictly_equal(as_fractions(decode(encode(evaluation.values))), values)
 
 
-@settings(max_examples=300, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck), database=None)
-@given(texts, texts)
-def test_canonical_bytes_are_equal_exactly_when_the_values_are(left: str, right: str) -> None:
+def examples(count: int) -> settings:
+    return settings(
+        max_examples=count, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck), database=None
+    )
+
+
+@examples(400)
+@given(documents, st.lists(definitions(), min_size=1, max_size=4))
+def test_the_evaluator_agrees_with_the_oracle(text: str, drawn: list[dict[str, Any]]) -> None:
+    agree(text, drawn)
+
+
+@examples(500)
+@given(
+    st.lists(st.one_of(numbers, numbers, st.just("null")), min_size=2, max_size=5).map(array_of),
+    st.lists(definitions(st.sampled_from(["/0", "/1", "/2", "/3", "/4"])), min_size=1, max_size=4),
+)
+def test_the_evaluator_agrees_with_the_oracle_on_numbers(text: str, drawn: list[dict[str, Any]]) -> None:
+    agree(text, drawn)
+
+
+@examples(300)
+@given(texts, st.one_of(st.none(), texts))
+def test_the_evaluator_agrees_with_the_oracle_on_equality(one: str, other: str | None) -> None:
+    # None: the same value in another spelling.
+    again = other or respelled(json.loads(one, parse_int=Decimal, parse_float=Decimal))
+    equality = {"operation": {"op": "all_present_and_equal", "paths": ["/a", "/b"]}, "result_type": "boolean"}
+    agree(object_of({"a": one, "b": again}), [equality])
+
+
+@examples(300)
+@given(texts, st.one_of(st.none(), texts))
+def test_canonical_bytes_are_equal_exactly_when_the_values_are(left: str, other: str | None) -> None:
     def exact(text: str) -> Any:
         return json.loads(text, parse_int=Fraction, parse_float=Fraction)
+
+    right = other or respelled(json.loads(left, parse_int=Decimal, parse_float=Decimal))
 
     same = strictly_equal(exact(left), exact(right))
     assert (canonical(decode(left)) == canonical(decode(right))) is same
