@@ -60,7 +60,7 @@ class Evaluator:
         self._fields = tuple(_compiled(definition) for definition in ordered if definition.enabled)
 
     def evaluate(self, document_text: str) -> Evaluation:
-        """The values over one JSON text, such as PostgreSQL's `data::text`; equal documents give equal evaluations.
+        """The values over one JSON text, such as `data::text`; another spelling of the document gives the same values.
 
         Raises InvalidDocument only for a text that jsonb could not hold.
         """
