@@ -56,9 +56,15 @@ def _active(facts: dict[str, Any], holder: dict[str, Any] | None) -> Iterator[Re
         return
     where = f"{holder['node'] or 'an unknown node'}, pid {holder['pid']}, token {holder['token']}"
     if holder["seconds_left"] <= 0:
-        yield "lease_expired", f"its lease ({where}) expired {-holder['seconds_left']:.0f} s ago: recovery takes it next"
+        yield (
+            "lease_expired",
+            f"its lease ({where}) expired {-holder['seconds_left']:.0f} s ago: recovery takes it next",
+        )
     else:
-        yield "held", f"it runs: held by {where}, attempt {holder['attempt']}, lease good for {holder['seconds_left']:.0f} s"
+        yield (
+            "held",
+            f"it runs: held by {where}, attempt {holder['attempt']}, lease good for {holder['seconds_left']:.0f} s",
+        )
     if facts["stop_by"]:
         yield "stop_asked", f"a stop was asked by {facts['stop_by']}: it ends at its next safe point"
 
@@ -67,7 +73,10 @@ def _blocked(facts: dict[str, Any], state: State) -> Iterator[Reason]:
     if facts["stop_by"]:
         yield "stop_asked", f"a stop was asked by {facts['stop_by']}: it is cancelled by the next sweep"
     if facts["past_deadline"]:
-        yield "deadline_passed", f"its deadline {facts['deadline']:%Y-%m-%d %H:%M:%SZ} has passed: the next sweep ends it"
+        yield (
+            "deadline_passed",
+            f"its deadline {facts['deadline']:%Y-%m-%d %H:%M:%SZ} has passed: the next sweep ends it",
+        )
     if facts["past_start_by"]:
         yield "start_by_passed", f"it had to start by {facts['start_by']:%Y-%m-%d %H:%M:%SZ}: the next sweep ends it"
     if state is State.WAITING:

@@ -12,7 +12,9 @@ from tenure.cli import values
 from tenure.cli.output import Json, print_fields, print_json, print_table
 from tenure.model.errors import Refused
 
-app = typer.Typer(no_args_is_help=True, help="Activities: who set what in motion, and what came of it.", rich_markup_mode=None)
+app = typer.Typer(
+    no_args_is_help=True, help="Activities: who set what in motion, and what came of it.", rich_markup_mode="rich"
+)
 
 
 class Status(StrEnum):

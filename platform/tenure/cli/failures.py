@@ -39,12 +39,14 @@ def explain(error: Exception) -> tuple[str, int]:
         text = error.format_message()
         # More than one line is the help of a group called without a command.
         return (text if "\n" in text else f"tenure: {text}"), error.exit_code
-    if not isinstance(error, TenureError):
-        error = _unexpected(error)
-    return f"tenure: {shortened(error, 600)}", error.exit_code
+    ours = as_ours(error)
+    return f"tenure: {shortened(ours, 600)}", ours.exit_code
 
 
-def _unexpected(error: Exception) -> TenureError:
+def as_ours(error: Exception) -> TenureError:
+    """Any error as one whose text may be shown."""
+    if isinstance(error, TenureError):
+        return error
     from sqlalchemy.exc import DBAPIError, TimeoutError
 
     if isinstance(error, DBAPIError):

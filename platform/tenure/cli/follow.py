@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Iterator
 from typing import Any
 from uuid import UUID
@@ -91,9 +92,7 @@ def sentence(seen: Snapshot) -> str:
 
 def until_ended(task_id: UUID, *, timeout: float | None, as_json: bool) -> int:
     """Wait silently, then say how it stands. Answers the exit code."""
-    last: Snapshot = {}
-    for last in snapshots(task_id, timeout):
-        pass
+    (last,) = deque(snapshots(task_id, timeout), maxlen=1)
     _report(task_id, last, as_json=as_json)
     return exit_code(last)
 

@@ -8,8 +8,8 @@ import typer
 
 from tenure.cli.output import Json, print_json, print_table, say
 
-app = typer.Typer(no_args_is_help=True, help="Kinds of tasks: list, pause, resume.", rich_markup_mode=None)
-Name = Annotated[str, typer.Argument(help="The kind.")]
+app = typer.Typer(no_args_is_help=True, help="Kinds of tasks: list, pause, resume.", rich_markup_mode="rich")
+Name = Annotated[str, typer.Argument(metavar="KIND", help="The kind.")]
 Reason = Annotated[str | None, typer.Option(help="Why; shown by list and why.")]
 
 

@@ -33,7 +33,7 @@ from tenure.cli.plugins import WithPlugins
 from tenure.cli.values import readable_arguments
 
 app = typer.Typer(
-    cls=WithPlugins, name="tenure", no_args_is_help=True, rich_markup_mode=None, add_completion=False,
+    cls=WithPlugins, name="tenure", no_args_is_help=True, rich_markup_mode="rich", add_completion=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )  # fmt: skip
 
@@ -57,7 +57,7 @@ def _version(wanted: bool) -> None:
 def root(
     context: typer.Context,
     debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks.")] = False,
-    version: Annotated[
+    _: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and leave.")
     ] = False,
 ) -> None:

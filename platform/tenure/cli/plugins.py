@@ -21,17 +21,19 @@ class WithPlugins(TyperGroup):
     """The root command: its own commands first, then those of plug-ins under their entry names."""
 
     def list_commands(self, ctx: typer.Context) -> list[str]:  # type: ignore[override]
-        own = super().list_commands(ctx)  # type: ignore[arg-type]
+        own = super().list_commands(ctx)
         # Broken ones are left out of the listing, which asks for each command again.
         return own + [point.name for point in _points() if point.name not in own and _load(point) is not None]
 
     def get_command(self, ctx: typer.Context, cmd_name: str) -> Any:  # type: ignore[override]
-        own = super().get_command(ctx, cmd_name)  # type: ignore[arg-type]
+        own = super().get_command(ctx, cmd_name)
         if own is not None:
             return own
         for point in _points():
             if point.name == cmd_name:
-                return _load(point) or _broken(point)
+                if plugin := _load(point):
+                    return plugin
+                raise typer.Exit(TenureError.exit_code)  # told on stderr already
         return None
 
 
@@ -46,7 +48,7 @@ def _load(point: EntryPoint) -> Any | None:
         if isinstance(plugin, typer.Typer):
             command: Any = typer.main.get_group(plugin)
         else:
-            alone = typer.Typer(add_completion=False, rich_markup_mode=None)
+            alone = typer.Typer(add_completion=False, rich_markup_mode="rich")
             alone.command(point.name)(plugin)
             command = typer.main.get_command(alone)
     except Exception as error:
@@ -55,8 +57,3 @@ def _load(point: EntryPoint) -> Any | None:
         return None
     command.name = point.name
     return command
-
-
-def _broken(point: EntryPoint) -> Any:
-    # Already told on stderr: only the exit code is left to say.
-    raise typer.Exit(TenureError.exit_code)

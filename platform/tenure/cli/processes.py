@@ -66,18 +66,22 @@ def _become(command: Sequence[str], node: str | None = None) -> NoReturn:
     variables = environment(node)
     sys.stdout.flush()
     sys.stderr.flush()
-    os.execve(command[0], list(command), variables)
+    os.execve(command[0], list(command), variables)  # noqa: S606 - our own fixed list
 
 
 Port = Annotated[int, typer.Option(min=1, max=65535, help="TCP port of its pages.")]
 
 
 def worker(
-    concurrency: Annotated[int | None, typer.Option(min=1, help="Child processes. Default: TENURE_CONCURRENCY.")] = None,
+    concurrency: Annotated[
+        int | None, typer.Option(min=1, help="Child processes. Default: TENURE_CONCURRENCY.")
+    ] = None,
     queues: Annotated[
         str | None, typer.Option(metavar="A,B", help="Queues to serve. Default: those of all installed kinds.")
     ] = None,
-    node: Annotated[str | None, typer.Option(help="Name of this node; a restart under it settles what its old boot held.")] = None,
+    node: Annotated[
+        str | None, typer.Option(help="Name of this node; a restart under it settles what its old boot held.")
+    ] = None,
     pool: Annotated[str, typer.Option(help="Celery pool: prefork, threads or solo.")] = "prefork",
 ) -> None:
     """Run a worker in the foreground (becomes `celery worker`)."""

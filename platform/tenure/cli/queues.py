@@ -9,8 +9,8 @@ import typer
 from tenure.cli.kinds import Reason, change
 from tenure.cli.output import Json, print_json, print_table
 
-app = typer.Typer(no_args_is_help=True, help="Queues: list, pause, resume.", rich_markup_mode=None)
-Name = Annotated[str, typer.Argument(help="The queue.")]
+app = typer.Typer(no_args_is_help=True, help="Queues: list, pause, resume.", rich_markup_mode="rich")
+Name = Annotated[str, typer.Argument(metavar="QUEUE", help="The queue.")]
 
 
 @app.command("list")
@@ -26,8 +26,14 @@ def list_queues(as_json: Json = False) -> None:
         counted = backlog.counts(connection)
         paused = pauses.listing(connection, "queue")
         overdue = runtime_settings.value(connection, runtime_settings.WORKER_OVERDUE)
-        live = [w for w in worker_reads.listing(connection, overdue=overdue) if w["status"] == "live" and w["role"] == "worker"]
-    names = sorted({*installed.queues, *paused, *(r["queue"] for r in counted), *(q for w in live for q in w["queues"])})
+        live = [
+            w
+            for w in worker_reads.listing(connection, overdue=overdue)
+            if w["status"] == "live" and w["role"] == "worker"
+        ]
+    names = sorted(
+        {*installed.queues, *paused, *(r["queue"] for r in counted), *(q for w in live for q in w["queues"])}
+    )
     rows = [
         {
             "queue": name,

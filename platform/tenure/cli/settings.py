@@ -9,7 +9,7 @@ import typer
 from tenure.cli.output import Json, print_json, print_table, say
 from tenure.model.errors import UsageError
 
-app = typer.Typer(no_args_is_help=True, help="Run-time settings: list, set.", rich_markup_mode=None)
+app = typer.Typer(no_args_is_help=True, help="Run-time settings: list, set.", rich_markup_mode="rich")
 
 
 @app.command("list")
@@ -32,8 +32,8 @@ def list_settings(as_json: Json = False) -> None:
 
 @app.command("set", context_settings={"ignore_unknown_options": True})
 def set_setting(
-    name: Annotated[str, typer.Argument(help="The setting, as list prints it.")],
-    value: Annotated[str | None, typer.Argument(help="Its new value, in the setting's unit.")] = None,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The setting, as list prints it.")],
+    value: Annotated[str | None, typer.Argument(metavar="VALUE", help="Its new value, in the setting's unit.")] = None,
     default: Annotated[bool, typer.Option("--default", help="Go back to the default.")] = False,
     as_json: Json = False,
 ) -> None:

@@ -16,18 +16,24 @@ def add_to(app: typer.Typer) -> None:
 
 
 def submit(
-    kind: Annotated[str, typer.Argument(help="A kind installed here (`tenure kinds list`).")],
+    kind: Annotated[str, typer.Argument(metavar="KIND", help="A kind installed here (`tenure kinds list`).")],
     params: Annotated[
         Any,
         typer.Option(parser=values.params, metavar="JSON", help="A JSON object; @FILE reads a file, - reads stdin."),
     ] = None,
     key: Annotated[
         str | None,
-        typer.Option(metavar="TEXT", help="Idempotency key, 1 to 255 bytes: the same request again answers the same task."),
+        typer.Option(
+            metavar="TEXT", help="Idempotency key, 1 to 255 bytes: the same request again answers the same task."
+        ),
     ] = None,
     deadline: Annotated[
         Any,
-        typer.Option(parser=values.deadline, metavar="TIME", help="When it must have ended: 60s, 5m, 2h from now, or an ISO time with zone."),
+        typer.Option(
+            parser=values.deadline,
+            metavar="TIME",
+            help="When it must have ended: 60s, 5m, 2h from now, or an ISO time with zone.",
+        ),
     ] = None,
     at: Annotated[
         datetime | None,
@@ -53,7 +59,7 @@ def submit(
     if not as_json:
         say(str(made.id))
     if not made.created:
-        note(f"the key already belongs to this task: nothing new was submitted")
+        note("the key already belongs to this task: nothing new was submitted")
     if wait:
         from tenure.cli.follow import to_the_end
 

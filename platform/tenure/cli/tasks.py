@@ -11,7 +11,7 @@ from tenure.cli import values
 from tenure.cli.output import Json, ago, print_fields, print_json, print_table, say
 from tenure.model.states import ACTIVE, State
 
-app = typer.Typer(no_args_is_help=True, help="Submit, look at, stop and repeat tasks.", rich_markup_mode=None)
+app = typer.Typer(no_args_is_help=True, help="Submit, look at, stop and repeat tasks.", rich_markup_mode="rich")
 TaskId = Annotated[UUID, typer.Argument(parser=values.an_id, metavar="ID", help="The id of the task.")]
 _LISTED = (
     "id", "kind", "queue", "priority", "state", "outcome", "attempt", "max_attempts", "crashes", "labels", "scope",
@@ -30,7 +30,9 @@ def add_to(app: typer.Typer) -> None:
 def list_tasks(
     state: Annotated[list[State] | None, typer.Option(help="Only this state; may be repeated.")] = None,
     kind: Annotated[str | None, typer.Option(help="Only this kind.")] = None,
-    label: Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE", help="Only with this label; may be repeated.")] = None,
+    label: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=VALUE", help="Only with this label; may be repeated.")
+    ] = None,
     limit: Annotated[int, typer.Option(min=1, max=10_000, help="At most so many.")] = 50,
     before: Annotated[
         UUID | None, typer.Option(parser=values.an_id, metavar="ID", help="Go on below this task of an earlier list.")

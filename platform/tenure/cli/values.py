@@ -35,7 +35,9 @@ def an_id(text: str) -> UUID:
     try:
         return UUID(text)
     except ValueError:
-        raise typer.BadParameter(f"{shortened(text)!r} is no id: an id is a UUID, as submit and list print it") from None
+        raise typer.BadParameter(
+            f"{shortened(text)!r} is no id: an id is a UUID, as submit and list print it"
+        ) from None
 
 
 def duration(text: str) -> timedelta:
@@ -106,7 +108,9 @@ def _source(text: str) -> str:
     except OSError as error:
         raise typer.BadParameter(f"cannot read {shortened(text[1:])}: {error.strerror}") from None
     except UnicodeDecodeError as error:
-        raise typer.BadParameter(f"{'stdin' if text == '-' else shortened(text[1:])} is not UTF-8 at byte {error.start}") from None
+        raise typer.BadParameter(
+            f"{'stdin' if text == '-' else shortened(text[1:])} is not UTF-8 at byte {error.start}"
+        ) from None
 
 
 def _refuse_constant(name: str) -> None:

@@ -20,7 +20,9 @@ def wait(
     task_id: TaskId,
     timeout: Annotated[
         float | None,
-        typer.Option(parser=values.seconds, metavar="TIME", help="Give up after 90, 90s or 5m; 0 looks once. Default: never."),
+        typer.Option(
+            parser=values.seconds, metavar="TIME", help="Give up after 90, 90s or 5m; 0 looks once. Default: never."
+        ),
     ] = None,
     as_json: Json = False,
 ) -> None:

@@ -8,7 +8,7 @@ import typer
 
 from tenure.cli.output import Json, ago, print_json, print_table
 
-app = typer.Typer(no_args_is_help=True, help="Workers and beats, as the database saw them.", rich_markup_mode=None)
+app = typer.Typer(no_args_is_help=True, help="Workers and beats, as the database saw them.", rich_markup_mode="rich")
 
 
 @app.callback()
@@ -18,7 +18,9 @@ def workers() -> None:
 
 @app.command("list")
 def list_workers(
-    everything: Annotated[bool, typer.Option("--all", help="Also those that ended or were last seen over an hour ago.")] = False,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Also those that ended or were last seen over an hour ago.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """List workers: what they run, which queues they serve, when they were last seen."""

@@ -18,7 +18,9 @@ _ONE = text("""select id, task_id, parent_id, status, initiator_type, initiator_
   from activities where id = :id""")
 _ITEMS = text("""select created_at, change, object_type, object_id, object_name, error_code, error_message, detail
   from activity_items where activity_id = :id order by created_at, id limit :limit""")
-_COUNTS = text("""select change, count(*), count(error_code) from activity_items where activity_id = :id group by 1 order by 1""")
+_COUNTS = text(
+    """select change, count(*), count(error_code) from activity_items where activity_id = :id group by 1 order by 1"""
+)
 
 
 def listing(

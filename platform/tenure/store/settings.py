@@ -74,8 +74,9 @@ def value(connection: Connection, setting: RuntimeSetting) -> float:
     stored = connection.execute(
         text("select value from service_settings where name = :name"), {"name": setting.name}
     ).scalar()
-    usable = isinstance(stored, int | float) and not isinstance(stored, bool)
-    return float(stored) if usable and setting.least <= stored <= setting.most else setting.default
+    if isinstance(stored, bool) or not isinstance(stored, int | float):
+        return setting.default
+    return float(stored) if setting.least <= stored <= setting.most else setting.default
 
 
 def store(connection: Connection, setting: RuntimeSetting, new: float | None, *, by: str) -> None:
