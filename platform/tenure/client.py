@@ -37,6 +37,7 @@ from tenure.model.states import TERMINAL, State
 from tenure.store import reads
 from tenure.store.transitions import cancel as cancelling
 from tenure.store.transitions import submit as submitting
+from tenure.why import why as why
 
 AnyConnection = Connection | Session
 LABELS = 32

@@ -1,1 +1,40 @@
+"""Records: classes of JSON objects, and computed fields that readers can always trust.
 
+Every function takes the caller's own SQLAlchemy Connection and commits nothing.
+"""
+
+from tenure_records.classes import RecordClass, create_class, drop_class, ensure_class, get_class, list_classes
+from tenure_records.fields import Change, change_field, define_field, drop_field, list_fields
+from tenure_records.load import LineError, Loaded, load
+from tenure_records.objects import Put, Stored, delete_object, put_object, put_objects
+from tenure_records.preview import preview_field
+from tenure_records.reading import Object, get_object, get_objects
+from tenure_records.rebuild import rebuild, restart_failed
+
+__all__ = [
+    "Change",
+    "LineError",
+    "Loaded",
+    "Object",
+    "Put",
+    "RecordClass",
+    "Stored",
+    "change_field",
+    "create_class",
+    "define_field",
+    "delete_object",
+    "drop_class",
+    "drop_field",
+    "ensure_class",
+    "get_class",
+    "get_object",
+    "get_objects",
+    "list_classes",
+    "list_fields",
+    "load",
+    "preview_field",
+    "put_object",
+    "put_objects",
+    "rebuild",
+    "restart_failed",
+]

@@ -1,0 +1,86 @@
+"""`tenure activities`: who set what in motion, and what came of it."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated, Any
+from uuid import UUID
+
+import typer
+
+from tenure.cli import values
+from tenure.cli.output import Json, print_fields, print_json, print_table
+from tenure.model.errors import Refused
+
+app = typer.Typer(
+    no_args_is_help=True, help="Activities: who set what in motion, and what came of it.", rich_markup_mode="rich"
+)
+
+
+class Status(StrEnum):
+    """What an activity can be."""
+
+    IN_PROGRESS = "in_progress"
+    COMPLETE = "complete"
+    COMPLETE_WITH_WARNING = "complete_with_warning"
+    COMPLETE_WITH_ERROR = "complete_with_error"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+
+@app.command("list")
+def list_activities(
+    status: Annotated[Status | None, typer.Option(help="Only this status.")] = None,
+    limit: Annotated[int, typer.Option(min=1, max=10_000, help="At most so many.")] = 50,
+    before: Annotated[
+        UUID | None, typer.Option(parser=values.an_id, metavar="ID", help="Go on below this one of an earlier list.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """List activities, newest first."""
+    from tenure.cli.frame import database
+    from tenure.store import activity_reads
+
+    with database() as connection:
+        rows = activity_reads.listing(connection, status=status and status.value, before=before, limit=limit)
+    if as_json:
+        print_json(rows)
+        return
+    print_table(
+        ("ID", "Status", "Initiator", "Target", "Created", "Ended"),
+        ((r["id"], r["status"], r["initiator_name"], _target(r), r["created_at"], r["ended_at"]) for r in rows),
+        empty="no such activities",
+    )
+
+
+def _target(row: dict[str, Any]) -> str:
+    return " ".join(str(row[f"target_{part}"]) for part in ("type", "name") if row[f"target_{part}"])
+
+
+@app.command()
+def show(
+    activity_id: Annotated[UUID, typer.Argument(parser=values.an_id, metavar="ID", help="The id of the activity.")],
+    items: Annotated[int, typer.Option(min=0, max=10_000, help="Show at most so many of its items.")] = 100,
+    as_json: Json = False,
+) -> None:
+    """Show one activity with its items, counted by change."""
+    from tenure.cli.frame import database
+    from tenure.store import activity_reads
+
+    with database() as connection:
+        found = activity_reads.one(connection, activity_id, items=items)
+    if found is None:
+        raise Refused(f"no activity {activity_id}")
+    if as_json:
+        print_json(found)
+        return
+    print_fields({name: value for name, value in found.items() if name not in ("counts", "items")})
+    for change, counted in found["counts"].items():
+        print(f"{change}: {counted['items']} items, {counted['errors']} with errors")
+    if found["items"]:
+        print()
+        print_table(
+            ("Time (UTC)", "Change", "Object", "Error"),
+            ((i["created_at"], i["change"], i["object_name"] or i["object_id"], i["error_message"]) for i in found["items"]),
+            empty="",
+        )  # fmt: skip

@@ -1,0 +1,117 @@
+"""What may be typed: ids, durations, times, labels, JSON. Pure; a mistake is a usage error that shows what was meant."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import typer
+
+from tenure.model.errors import UsageError, shortened
+
+_DURATION = re.compile(r"(\d{1,9}(?:\.\d{1,6})?)(ms|s|m|h|d)?", re.ASCII)
+_UNITS = {"ms": 0.001, None: 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
+_LONGEST = timedelta(days=36500)
+
+
+def readable_arguments(arguments: Sequence[str]) -> list[str]:
+    """The arguments as given. Raises UsageError for one that is not UTF-8: no message could show it, no column keep it."""
+    for position, text in enumerate(arguments, 1):
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            raise UsageError(f"argument {position} is not valid UTF-8") from None
+    return list(arguments)
+
+
+def an_id(text: str) -> UUID:
+    """The id of a task or activity."""
+    try:
+        return UUID(text)
+    except ValueError:
+        raise typer.BadParameter(
+            f"{shortened(text)!r} is no id: an id is a UUID, as submit and list print it"
+        ) from None
+
+
+def duration(text: str) -> timedelta:
+    """`90`, `90s`, `5m`, `2h`, `1d`, `250ms`; more than nothing, at most 100 years."""
+    found = _DURATION.fullmatch(text.strip())
+    length = timedelta(seconds=float(found[1]) * _UNITS[found[2]]) if found else None
+    if length is None or not timedelta(0) < length <= _LONGEST:
+        raise typer.BadParameter(f"{shortened(text)!r} is no duration: write 90, 90s, 5m, 2h or 1d")
+    return length
+
+
+def seconds(text: str) -> float:
+    """A duration as seconds; 0 is allowed (look once)."""
+    return 0.0 if text.strip() in ("0", "0s") else duration(text).total_seconds()
+
+
+def moment(text: str) -> datetime:
+    """An ISO time with its zone: without one it could mean two things."""
+    try:
+        at = datetime.fromisoformat(text.strip())
+    except ValueError:
+        raise typer.BadParameter(f"{shortened(text)!r} is no ISO time: write 2030-01-31T12:00:00Z") from None
+    if at.tzinfo is None:
+        raise typer.BadParameter(f"{shortened(text)!r} has no zone: append Z for UTC, or an offset as in +02:00")
+    return at
+
+
+def deadline(text: str) -> datetime | timedelta:
+    """A duration from now (by the database's clock), or an ISO time with its zone."""
+    return duration(text) if _DURATION.fullmatch(text.strip()) else moment(text)
+
+
+def labels(pairs: Sequence[str]) -> dict[str, str]:
+    """`name=value` pairs as a mapping."""
+    made: dict[str, str] = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not equals or not name:
+            raise UsageError(f"label {shortened(pair)!r}: write name=value")
+        made[name] = value
+    return made
+
+
+def params(text: str) -> dict[str, Any]:
+    """A JSON object: written out, `@FILE`, or `-` for stdin."""
+    source = _source(text)
+    try:
+        value = json.loads(source, parse_constant=_refuse_constant)
+    except json.JSONDecodeError as error:
+        near = shortened(source[max(error.pos - 10, 0) : error.pos + 10], 24)
+        raise typer.BadParameter(
+            f"not JSON: line {error.lineno}, column {error.colno}: {error.msg}, near {near!r}"
+        ) from None
+    except RecursionError:
+        raise typer.BadParameter("JSON nested too deeply") from None
+    except ValueError as error:
+        raise typer.BadParameter(f"not JSON: {shortened(error, 100)}") from None
+    if not isinstance(value, dict):
+        raise typer.BadParameter(f'params are a JSON object such as {{"name": 1}}, not {shortened(source, 30)!r}')
+    return value
+
+
+def _source(text: str) -> str:
+    try:
+        if text == "-":
+            return sys.stdin.buffer.read().decode("utf-8-sig")
+        return Path(text[1:]).read_text("utf-8-sig") if text.startswith("@") else text
+    except OSError as error:
+        raise typer.BadParameter(f"cannot read {shortened(text[1:])}: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        raise typer.BadParameter(
+            f"{'stdin' if text == '-' else shortened(text[1:])} is not UTF-8 at byte {error.start}"
+        ) from None
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is no JSON number")

@@ -1,0 +1,108 @@
+"""Run-time settings: a typed catalogue, and the table service_settings for what differs from its defaults.
+
+A setting is here only when something reads it. What a process needs to start is in tenure/settings.py.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection, bindparam, text
+from sqlalchemy.dialects.postgresql import JSONB
+
+from tenure.model.errors import UsageError, shortened
+
+
+@dataclass(frozen=True)
+class RuntimeSetting:
+    """One setting: numbers only so far. `whole` says that a fraction makes no sense."""
+
+    name: str
+    default: float
+    unit: str
+    least: float
+    most: float
+    reason: str
+    whole: bool = False
+
+    def parse(self, typed: str) -> float:
+        """The value as typed. Raises UsageError that names the setting, its unit and its bounds."""
+        try:
+            value = float(typed)
+        except ValueError:
+            value = math.nan
+        if not self.least <= value <= self.most or (self.whole and value != int(value)):
+            kind = "a whole number" if self.whole else "a number"
+            raise UsageError(
+                f"{self.name}: {shortened(typed)!r} is refused: {kind} of {self.unit} from {self.least:g} to {self.most:g}"
+            )
+        return value
+
+
+WORKER_OVERDUE = RuntimeSetting(
+    "workers.overdue_seconds", 15, "seconds", 6, 3600,
+    "A worker not seen for so long counts as gone for `why`, `workers list` and `doctor`; it writes every 5 s.",
+)  # fmt: skip
+LONG_TRANSACTION = RuntimeSetting(
+    "doctor.transaction_seconds", 60, "seconds", 1, 86400,
+    "Transactions older than this are named by `doctor`: they hold back vacuum, and renewals stop being cheap.",
+)  # fmt: skip
+PARTITIONS_AHEAD = RuntimeSetting(
+    "doctor.partitions_ahead", 2, "months", 1, 24,
+    "`doctor` warns below so many prepared months of history: without a partition no task can be submitted.", whole=True,
+)  # fmt: skip
+CATALOGUE = {setting.name: setting for setting in (LONG_TRANSACTION, PARTITIONS_AHEAD, WORKER_OVERDUE)}
+
+_READ = text("select name, value, updated_at, updated_by from service_settings")
+_SET = text("""insert into service_settings (name, value, updated_by) values (:name, :value, :by)
+    on conflict (name) do update set value = excluded.value, updated_by = excluded.updated_by,
+        updated_at = clock_timestamp()""").bindparams(bindparam("value", type_=JSONB))
+_RESET = text("delete from service_settings where name = :name")
+
+
+def named(name: str) -> RuntimeSetting:
+    """The setting of that name. Raises UsageError naming those there are."""
+    if name not in CATALOGUE:
+        raise UsageError(f"unknown setting {shortened(name)!r}: there are {', '.join(CATALOGUE)}")
+    return CATALOGUE[name]
+
+
+def value(connection: Connection, setting: RuntimeSetting) -> float:
+    """What holds now: the stored value, or the default when there is none or it is out of bounds."""
+    stored = connection.execute(
+        text("select value from service_settings where name = :name"), {"name": setting.name}
+    ).scalar()
+    if isinstance(stored, bool) or not isinstance(stored, int | float):
+        return setting.default
+    return float(stored) if setting.least <= stored <= setting.most else setting.default
+
+
+def store(connection: Connection, setting: RuntimeSetting, new: float | None, *, by: str) -> None:
+    """Keep a value (already parsed), or with None go back to the default."""
+    if new is None:
+        connection.execute(_RESET, {"name": setting.name})
+    else:
+        connection.execute(_SET, {"name": setting.name, "value": int(new) if setting.whole else new, "by": by})
+
+
+def listing(connection: Connection) -> list[dict[str, Any]]:
+    """The catalogue with the value that holds, whether it was set, by whom and when."""
+    stored = {row["name"]: row for row in connection.execute(_READ).mappings()}
+    listed = []
+    for setting in CATALOGUE.values():
+        row = stored.get(setting.name)
+        listed.append(
+            {
+                "name": setting.name,
+                "value": row["value"] if row else setting.default,
+                "default": setting.default,
+                "unit": setting.unit,
+                "set": row is not None,
+                "updated_at": row and row["updated_at"],
+                "updated_by": row and row["updated_by"],
+                "reason": setting.reason,
+            }
+        )
+    return listed

@@ -1,0 +1,128 @@
+"""What may be stored as an object: a key and a JSON object, checked before anything reaches the database."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Any, Final, TypeAlias
+
+import msgspec
+
+from tenure.model.errors import shortened
+from tenure_records.computed import InvalidDocument, decode
+from tenure_records.errors import InvalidKey, InvalidObject
+
+KEY_BYTES: Final = 255
+OBJECT_BYTES: Final = 16 * 1024 * 1024
+Data: TypeAlias = "Mapping[str, Any] | str | bytes"
+
+_CONTROL: Final = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+_ENCODER: Final = msgspec.json.Encoder(decimal_format="number")
+_MEMBER: Final = re.compile(rb'"[ \t\r\n]*:')
+# Past this, or with such an exponent, PostgreSQL may write the data so much longer than it was given (1e9 becomes ten
+# digits, every comma a space more) that it crosses a limit of the evaluator. Then its own text is what is evaluated.
+_PLAIN_CHARACTERS: Final = 32 * 1024
+_LONG_EXPONENT: Final = re.compile(r"[0-9][eE]\+?[0-9]{3}")
+
+
+def checked_key(key: object) -> str:
+    """A key as it is stored; whole numbers are taken as their digits. Raises InvalidKey with the reason."""
+    if type(key) is int:
+        key = str(key)
+    if not isinstance(key, str):
+        raise InvalidKey(f"the key must be a string or a whole number, not {_kind(key)}")
+    if not key.strip():
+        raise InvalidKey("the key is blank")
+    if _CONTROL.search(key):
+        raise InvalidKey(f"the key {shortened(key.encode('unicode_escape').decode())!r} holds a control character")
+    try:
+        size = len(key.encode())
+    except UnicodeEncodeError:
+        raise InvalidKey("the key holds half a surrogate pair; send the whole character") from None
+    if size > KEY_BYTES:
+        raise InvalidKey(f"the key {shortened(key, 30)!r} is {size} bytes long, at most {KEY_BYTES} are allowed")
+    return key
+
+
+def checked_text(data: Data) -> str:
+    """The data as one line of JSON text. Raises InvalidObject with the reason; the data itself is never shown."""
+    try:
+        given = data if isinstance(data, str | bytes) else _encoded(data)
+        if len(given) > OBJECT_BYTES:
+            raise InvalidObject(f"the object is larger than {OBJECT_BYTES} bytes")
+        if not isinstance(decode(given), dict):
+            raise InvalidObject("the data must be a JSON object")
+    except InvalidDocument as error:
+        raise InvalidObject(str(error)) from None
+    text = given if isinstance(given, str) else given.decode()
+    return one_line(text)
+
+
+def one_line(text: str) -> str:
+    """Valid JSON without line breaks: in a string they are escaped, so each one found is white space."""
+    return text.replace("\n", " ").replace("\r", " ") if "\n" in text or "\r" in text else text
+
+
+def stored_text_decides(text: str) -> bool:
+    """Whether values must be computed from what PostgreSQL makes of this text, because the lengths may differ much."""
+    return len(text) > _PLAIN_CHARACTERS or _LONG_EXPONENT.search(text) is not None
+
+
+def repeats_a_member(text: bytes, value: object) -> bool:
+    """Whether an object in this valid JSON text names a member twice, which decoding silently resolves."""
+    # Each member has a quote and a colon in the text, so as many as there are members means that none was lost.
+    return len(_MEMBER.findall(text)) != _members(value) and _repeats(text)
+
+
+def _repeats(text: bytes) -> bool:
+    found = False
+
+    def look(pairs: list[tuple[str, Any]]) -> None:
+        nonlocal found
+        found = found or len({name for name, _ in pairs}) != len(pairs)
+
+    json.loads(text, object_pairs_hook=look, parse_int=str, parse_float=str)
+    return found
+
+
+def _members(value: object) -> int:
+    if isinstance(value, dict):
+        return len(value) + sum(_members(v) for v in value.values() if isinstance(v, dict | list))
+    if isinstance(value, list):
+        return sum(_members(v) for v in value if isinstance(v, dict | list))
+    return 0
+
+
+def _encoded(data: Mapping[str, Any]) -> bytes:
+    if not isinstance(data, Mapping):
+        raise InvalidObject(f"the data must be a JSON object, not {_kind(data)}")
+    try:
+        encoded = _ENCODER.encode(data)
+    except (TypeError, ValueError, OverflowError, RecursionError):
+        raise InvalidObject("the data holds something that JSON cannot carry, or is nested too deep") from None
+    if not _finite(data):  # encoded as null without a word
+        raise InvalidObject("the data holds a number that is not finite, which JSON cannot carry")
+    return encoded
+
+
+def _finite(value: object) -> bool:
+    waiting = [value]
+    while waiting:
+        item = waiting.pop()
+        if isinstance(item, Mapping):
+            waiting.extend(item.values())
+        elif isinstance(item, list | tuple):
+            waiting.extend(item)
+        elif (isinstance(item, float) and not math.isfinite(item)) or (
+            isinstance(item, Decimal) and not item.is_finite()
+        ):
+            return False
+    return True
+
+
+def _kind(value: object) -> str:
+    names: dict[type, str] = {bool: "true or false", type(None): "null", dict: "an object", list: "a list"}
+    return names.get(type(value), "a number" if isinstance(value, float | int | Decimal) else "something else")

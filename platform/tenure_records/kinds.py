@@ -1,0 +1,37 @@
+"""The kinds of this domain, as submitters and recovery know them; their bodies run in workers."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from tenure.model.kinds import KindSpec
+
+PAGE_ROWS = 1_000
+
+
+class Reindex(BaseModel):
+    """Which objects of which class to evaluate, by the definitions of which revision. Written by the domain only."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    class_id: int
+    class_name: str
+    revision: Annotated[int, Field(ge=0)]
+    upper: Annotated[int, Field(ge=0, description="The last object id; later objects materialise when written.")]
+    repair: Annotated[bool, Field(description="Rewrite also what claims to be of this revision.")] = False
+    page_rows: Annotated[int, Field(ge=1, le=10_000)] = PAGE_ROWS
+
+
+REINDEX = KindSpec(
+    "records.reindex",
+    params=Reindex,
+    queue="default",
+    max_attempts=5,
+    on_lost="resume",
+    retry_resumes=True,
+    stop_within=2.0,
+    internal="tenure records rebuild",
+    keep_params="they name a class and a revision, no data, and tell which rebuild a finished task was",
+)

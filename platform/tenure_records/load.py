@@ -1,0 +1,152 @@
+"""Loading newline-delimited JSON. Every line that cannot be an object is named with its number and the reason.
+
+`skip` loads the rest, a batch per transaction; `abort` loads all or nothing, in one transaction. Bodies of lines never
+appear in a reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from typing import BinaryIO, Final, Literal
+
+from sqlalchemy import Connection
+
+from tenure.model.errors import shortened
+from tenure_records import classes
+from tenure_records.computed import InvalidDocument, decode
+from tenure_records.documents import checked_key, repeats_a_member
+from tenure_records.errors import InvalidKey, InvalidObject
+from tenure_records.objects import Put, put_checked
+
+LINE_BYTES: Final = 1024 * 1024
+BATCH_LINES: Final = 2_000
+BATCH_BYTES: Final = 8 * 1024 * 1024
+SHOWN_ERRORS: Final = 100
+_BOM: Final = b"\xef\xbb\xbf"
+_BLANK: Final = b" \t\r\n"
+
+Begin = Callable[[], AbstractContextManager[Connection]]
+
+
+@dataclass(frozen=True)
+class LineError:
+    """One line that was not loaded, and why."""
+
+    line: int
+    reason: str
+
+
+@dataclass
+class Loaded:
+    """What a load came to. `refused` counts all bad lines, `errors` holds the first hundred."""
+
+    put: Put = field(default_factory=lambda: Put(0, 0, 0))
+    lines: int = 0
+    refused: int = 0
+    errors: list[LineError] = field(default_factory=list)
+    rolled_back: bool = False
+
+    def refuse(self, line: int, reason: str) -> None:
+        self.refused += 1
+        if len(self.errors) < SHOWN_ERRORS:
+            self.errors.append(LineError(line, reason))
+
+
+def load(
+    begin: Begin,
+    class_name: str,
+    lines: BinaryIO,
+    *,
+    key: str = "key",
+    on_error: Literal["skip", "abort"] = "abort",
+    progress: Callable[[int], None] = lambda _: None,
+) -> Loaded:
+    """Load objects, the member `key` of each being its key, into a class that exists.
+
+    `begin` opens a transaction that commits when it is left, such as `engine.begin`. `progress` is told the bytes read
+    so far. Blank lines are passed over. Of two lines with one key the second is refused. Raises NoSuchClass.
+    """
+    with begin() as connection:
+        class_id = classes.class_id(connection, class_name)
+    result = Loaded()
+    batches = _batches(lines, key, result, progress)
+    if on_error == "skip":
+        for batch in batches:
+            with begin() as connection:
+                result.put += put_checked(connection, class_id, batch)
+        return result
+    try:
+        with begin() as connection:
+            for batch in batches:
+                # After the first bad line nothing is written any more; the rest is read for its own bad lines.
+                if not result.refused:
+                    result.put += put_checked(connection, class_id, batch)
+            if result.refused:
+                raise _Refused
+    except _Refused:
+        result.put = Put(0, 0, 0)
+        result.rolled_back = True
+    return result
+
+
+class _Refused(Exception):
+    """Leaves the transaction of `abort` by rolling it back."""
+
+
+def _batches(lines: BinaryIO, key: str, result: Loaded, progress: Callable[[int], None]) -> Iterator[dict[str, str]]:
+    seen: dict[str, int] = {}
+    batch: dict[str, str] = {}
+    size = done = 0
+    for number, line, length in _numbered(lines):
+        done += length
+        result.lines += 1
+        try:
+            name, text = _parsed(line, key)
+            if (first := seen.setdefault(name, number)) != number:
+                raise InvalidKey(f"the key {shortened(name, 30)!r} was given in line {first} already")
+        except (InvalidKey, InvalidObject, InvalidDocument) as error:
+            result.refuse(number, str(error))
+            continue
+        batch[name] = text
+        size += length
+        if len(batch) >= BATCH_LINES or size >= BATCH_BYTES:
+            yield batch
+            progress(done)
+            batch, size = {}, 0
+    if batch:
+        yield batch
+    progress(done)
+
+
+def _numbered(lines: BinaryIO) -> Iterator[tuple[int, bytes | None, int]]:
+    """(line number, line, bytes read for it); None for a line that is too long, of which only a piece is held."""
+    number = 0
+    while line := lines.readline(LINE_BYTES + 2):
+        number += 1
+        length = len(line)
+        if number == 1:
+            line = line.removeprefix(_BOM)
+        if len(line.rstrip(b"\r\n")) > LINE_BYTES:
+            while line and not line.endswith(b"\n"):
+                line = lines.readline(LINE_BYTES)
+                length += len(line)
+            yield number, None, length
+        elif line.strip(_BLANK):
+            yield number, line.strip(_BLANK), length
+
+
+def _parsed(line: bytes | None, key: str) -> tuple[str, str]:
+    if line is None:
+        raise InvalidObject(f"the line is longer than {LINE_BYTES} bytes")
+    if b"\0" in line:
+        raise InvalidObject("the line holds a NUL byte; remove it")
+    value = decode(line)
+    if not isinstance(value, dict):
+        raise InvalidObject("the line is no JSON object")
+    if repeats_a_member(line, value):
+        raise InvalidObject("an object names the same member twice")
+    if value.get(key) is None:
+        raise InvalidKey(f"the member {shortened(key, 30)!r}, which is to be the key, is missing")
+    return checked_key(value[key]), line.decode()

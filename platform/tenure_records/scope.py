@@ -1,0 +1,82 @@
+"""The shared computed fields of one class as they stand at one evaluation revision, compiled."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import Decimal
+from functools import lru_cache
+from typing import Any, Final
+
+import msgspec
+from sqlalchemy import Connection, text
+
+from tenure_records.computed import CODES, Definition, Evaluator, JsonValue, Operation
+from tenure_records.errors import NoSuchClass
+
+# As text: equal text means an equal evaluator, so compiled ones can be kept without asking which database they are of.
+DEFINITIONS: Final = """(select coalesce(jsonb_agg(jsonb_build_array(d.key, d.op, d.paths, d.result_type) order by d.key), '[]')::text
+    from computed_field_definitions d where d.class_id = {class_id} and d.visibility = 'shared' and d.enabled)"""
+
+_CURRENT = text(f"""select s.evaluation_revision, {DEFINITIONS.format(class_id="s.class_id")}
+    from class_computation_state s where s.class_id = :class_id""")
+
+
+_TYPE_OF: Final[dict[type, str]] = {
+    str: "string", bool: "boolean", int: "integer", Decimal: "number", dict: "object", list: "array",
+}  # fmt: skip
+_MAY_BE: Final = {**{name: (name,) for name in _TYPE_OF.values()}, "number": ("integer", "number")}
+
+
+@dataclass(frozen=True)
+class Scope:
+    """What decides the values of a class: `empty` when no field is enabled, and then nothing is materialised.
+
+    `types` are the result types by key.
+    """
+
+    class_id: int
+    revision: int
+    evaluator: Evaluator
+    types: dict[str, str]
+
+    @property
+    def empty(self) -> bool:
+        return not self.types
+
+    def fits(self, values: dict[str, JsonValue], errors: object) -> bool:
+        """Whether stored values are of a form that these definitions could have given."""
+        return (
+            values.keys() == self.types.keys()
+            and isinstance(errors, dict)
+            and all(code in CODES and values.get(key, key) is None for key, code in errors.items())
+            and all(
+                value is None or _TYPE_OF.get(type(value)) in _MAY_BE[self.types[key]] for key, value in values.items()
+            )
+        )
+
+
+def current(connection: Connection, class_id: int) -> Scope:
+    """The scope now. Who is going to write by it holds the class lock already. Raises NoSuchClass."""
+    found = current_or_none(connection, class_id)
+    if found is None:
+        raise NoSuchClass(f"class {class_id} has been dropped")
+    return found
+
+
+def current_or_none(connection: Connection, class_id: int) -> Scope | None:
+    """`current`, or None for a class that has been dropped."""
+    row = connection.execute(_CURRENT, {"class_id": class_id}).first()
+    return None if row is None else scope(class_id, row[0], row[1])
+
+
+def scope(class_id: int, revision: int, definitions: str) -> Scope:
+    """A scope from the text that DEFINITIONS selects."""
+    return Scope(class_id, revision, *_compiled(definitions))
+
+
+@lru_cache(maxsize=256)
+def _compiled(definitions: str) -> tuple[Evaluator, dict[str, str]]:
+    rows: list[Any] = msgspec.json.decode(definitions)
+    # Not `define`: what is stored was checked when it was stored, and this runs on the write path.
+    made = [Definition(key, key, Operation(op, tuple(paths)), type_) for key, op, paths, type_ in rows]
+    return Evaluator(made), {definition.key: definition.result_type for definition in made}

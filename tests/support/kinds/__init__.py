@@ -1,0 +1,1 @@
+"""Kinds that tests submit."""

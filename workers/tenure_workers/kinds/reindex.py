@@ -1,0 +1,49 @@
+"""`records.reindex`: evaluates the computed fields of a class again, page by page, resuming where it was."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel
+
+from tenure.model.kinds import kind
+from tenure.model.stops import Cancelled
+from tenure.runtime.attempt import Attempt
+from tenure_records import reindex
+from tenure_records.kinds import REINDEX, Reindex
+
+
+class Cursor(BaseModel):
+    """The last object id whose values are committed."""
+
+    after: int = 0
+
+
+@kind(REINDEX)
+def records_reindex(attempt: Attempt, params: Reindex) -> None:
+    """Each page commits with its checkpoint, fenced by the lease's token and by the class's evaluation revision.
+
+    A rebuild that a newer one has superseded ends itself as cancelled; it never marks the class.
+    """
+    cursor = attempt.resume(Cursor())
+    with attempt.connection() as connection:
+        reading = connection.execution_options(isolation_level="AUTOCOMMIT")
+        scope = reindex.definitions(reading, params, attempt.task_id)
+        if scope is None:
+            raise _superseded()
+        attempt.begin(total=attempt.counters.processed + reindex.total(reading, params, cursor.after))
+        page = None
+        while True:
+            page = reindex.read(reading, params, scope, cursor.after, reindex.next_rows(params, page))
+            if page is None:
+                break
+            with attempt.transaction() as tx:
+                if not reindex.store(tx, params, attempt.task_id, scope, cursor.after, page):
+                    raise _superseded()
+                cursor = attempt.checkpoint(tx, Cursor(after=page.last), processed=page.rows)
+    with attempt.transaction() as tx:
+        if not reindex.finish(tx, params, attempt.task_id):
+            raise _superseded()
+    attempt.summary = f"{attempt.counters.processed} objects of class {params.class_name} evaluated"
+
+
+def _superseded() -> Cancelled:
+    return Cancelled("a newer change of the class superseded this reindex")
