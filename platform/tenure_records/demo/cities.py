@@ -15,9 +15,14 @@ KEY = "geonameid"
 # key, operation, paths, result type: what every city gets computed.
 FIELDS: tuple[tuple[str, str, tuple[str, ...], str], ...] = (
     ("display_name", "first_non_null", ("/alternatenames/0", "/name"), "string"),
-    ("names_known", "count_present", ("/name", "/alternatenames/0", "/alternatenames/1", "/alternatenames/2"), "integer"),
-    ("northernmost", "max", ("/latitude",), "number"),
-    ("centre", "average", ("/latitude", "/longitude"), "number"),
+    (
+        "names_known",
+        "count_present",
+        ("/name", "/alternatenames/0", "/alternatenames/1", "/alternatenames/2"),
+        "integer",
+    ),
+    ("inhabitants", "sum", ("/population",), "integer"),
+    ("first_spelling", "first_non_null", ("/alternatenames/1", "/alternatenames/0"), "string"),
     ("located", "all_present", ("/latitude", "/longitude", "/timezone"), "boolean"),
 )
 

@@ -37,10 +37,14 @@ class Filled:
 
 
 def demo(
-    input: Annotated[Path | None, typer.Option("--input", metavar="FILE.ndjson", help="Your own objects instead of the cities.")] = None,
+    input: Annotated[
+        Path | None, typer.Option("--input", metavar="FILE.ndjson", help="Your own objects instead of the cities.")
+    ] = None,
     key: Annotated[str | None, typer.Option(help="With --input: the member that is each object's key.")] = None,
     population: Annotated[int, typer.Option(help="Cities down to this population: 500, 1000, 5000 or 15000.")] = 500,
-    lease: Annotated[float, typer.Option(min=2, max=60, help="s. Lease of the demo's workers: the time to recovery.")] = 6.0,
+    lease: Annotated[
+        float, typer.Option(min=2, max=60, help="s. Lease of the demo's workers: the time to recovery.")
+    ] = 6.0,
     as_json: Json = False,
 ) -> None:
     """Load real data, reindex it, kill the worker half-way, and show that nothing is lost or done twice."""
@@ -83,12 +87,17 @@ def _fill(here: Stage, input: Path | None, key: str | None, population: int, con
     if loaded.refused:
         first = loaded.errors[0]
         raise UsageError(f"nothing was loaded: line {first.line}: {first.reason} ({loaded.refused} bad lines)")
-    console.print(f"[bold]2[/] {loaded.put.inserted:,} objects loaded in {seconds:.1f} s; {len(cities.FIELDS)} computed fields defined")
+    console.print(
+        f"[bold]2[/] {loaded.put.created:,} objects loaded in {seconds:.1f} s; {len(cities.FIELDS)} computed fields defined"
+    )
     change = None
     for name, op, paths, type_ in cities.FIELDS:
         with here.engine.begin() as connection:
-            change = fields.define_field(connection, CLASS, name, op=op, paths=paths, result_type=type_, initiator=initiator())
-    assert change is not None and change.task is not None
+            change = fields.define_field(
+                connection, CLASS, name, op=op, paths=paths, result_type=type_, initiator=initiator()
+            )
+    assert change is not None
+    assert change.task is not None
     return Filled(class_id, loaded, seconds, change.task.id)
 
 
@@ -99,7 +108,7 @@ def _report(
     rate = checked.objects / max(story.before_seconds + story.rest_seconds, 0.001)
     facts: dict[str, Any] = {
         "objects": checked.objects,
-        "load_rows_per_second": round(filled.loaded.put.inserted / max(filled.seconds, 0.001)),
+        "load_rows_per_second": round(filled.loaded.put.created / max(filled.seconds, 0.001)),
         "reindex_rows_per_second": round(rate),
         "lease_seconds": lease,
         "attempts": [{"how": a["how"], "token": a["token"]} for a in task["attempts"]],
@@ -118,11 +127,16 @@ def _report(
     table.add_row("reindexed", f"{facts['processed']:,} at {rate:,.0f} rows/s while somebody worked")
     table.add_row("attempts", ", ".join(f"token {a['token']}: {a['how']}" for a in facts["attempts"]))
     if story.killed:
-        table.add_row("recovery", f"lease {lease:g} s; resumed {story.resumed_after or 0:.1f} s after the kill, at {story.committed:,}")
+        table.add_row(
+            "recovery",
+            f"lease {lease:g} s; resumed {story.resumed_after or 0:.1f} s after the kill, at {story.committed:,}",
+        )
     else:
         table.add_row("recovery", "the reindex ended before half of it could be seen: give more objects")
     table.add_row("lost", f"{checked.objects - checked.evaluated} objects without a current value")
-    table.add_row("done twice", f"{checked.written_again} rows rewritten after the kill, {checked.written_early} written early")
+    table.add_row(
+        "done twice", f"{checked.written_again} rows rewritten after the kill, {checked.written_early} written early"
+    )
     table.add_row("values", f"{checked.sampled:,} objects evaluated again, {checked.wrong} differ")
     table.add_row("verdict", "[green]nothing lost, nothing done twice[/]" if checked.holds else "[red]WRONG[/]")
     console.print(table)
