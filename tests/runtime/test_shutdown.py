@@ -3,6 +3,7 @@
 import ast
 import gc
 import os
+import re
 import resource
 import select
 import signal
@@ -16,6 +17,7 @@ from pathlib import Path
 
 import pytest
 
+from tenure.embedded import locks, supervisor
 from tenure.runtime.backoff import Backoff
 from tenure.runtime.shutdown import Shutdown, StopAware, Watcher
 from tests.support.forks import forked
@@ -333,8 +335,22 @@ def calls_of_time_sleep(path: Path) -> list[int]:
     ]
 
 
+# The launcher of embedded servers runs no tasks and takes no part in a shutdown order: it looks for a condition, at
+# most this often, each time against a deadline of its own.
+LAUNCHER = ROOT / "platform" / "tenure" / "embedded"
+LAUNCHER_PACE = 0.2
+
+
 def test_no_loop_of_ours_sleeps_without_watching_for_a_stop() -> None:
     files = [path for top in ("platform", "workers", "beat") for path in (ROOT / top).rglob("*.py")]
-    deaf = [f"{path.relative_to(ROOT)}:{line}" for path in files for line in calls_of_time_sleep(path)]
-    assert files
+    ours = [path for path in files if LAUNCHER not in path.parents]
+    assert ours
+    deaf = [f"{path.relative_to(ROOT)}:{line}" for path in ours for line in calls_of_time_sleep(path)]
     assert deaf == [], "use Watcher.sleep or Backoff.wait"
+
+
+def test_the_launcher_of_servers_sleeps_in_short_paces_only() -> None:
+    assert max(locks.PACE, supervisor.LEASE_CHECK) <= LAUNCHER_PACE
+    calls = [line for path in LAUNCHER.rglob("*.py") for line in path.read_text().splitlines() if "time.sleep(" in line]
+    assert calls
+    assert all(re.search(r"time\.sleep\((locks\.)?(PACE|LEASE_CHECK)\)", line) for line in calls)
