@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from tenure.cli import frame
-from tenure.model.errors import TenureError, shortened
+from tenure.model.errors import TenureError, Unavailable, shortened
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -29,8 +29,9 @@ def ok(name: str, finding: str) -> Check:
 
 
 def wrong(name: str, error: TenureError) -> Check:
-    """An error's line says what is wrong and, after a colon, what to do."""
-    finding, _, advice = shortened(error, 400).partition(": ")
+    """The line of a service that is away says what is wrong and, after a colon, what to do; others name the field first."""
+    line = shortened(error, 400)
+    finding, _, advice = line.partition(": ") if isinstance(error, Unavailable) else (line, "", "")
     return Check(name, "wrong", finding, advice or None)
 
 

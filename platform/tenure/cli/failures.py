@@ -36,7 +36,7 @@ _STATES: dict[str, TenureError] = {
 def explain(error: Exception) -> tuple[str, int]:
     """The line for stderr and the exit code of an error that ended a command."""
     if isinstance(error, typer.TyperException):
-        text = error.format_message()
+        text = error.format_message().replace("Value error, ", "")  # pydantic's word for our own refusals
         # More than one line is the help of a group called without a command.
         return (text if "\n" in text else f"tenure: {text}"), error.exit_code
     ours = as_ours(error)

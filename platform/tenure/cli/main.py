@@ -116,7 +116,7 @@ def _run(arguments: list[str]) -> int:
 def _quiet() -> int:
     # The interpreter flushes stdout once more at exit: give it somewhere to go.
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return 141
+    return 1  # as typer does for a pipe that broke while it was written to
 
 
 if __name__ == "__main__":

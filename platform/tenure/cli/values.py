@@ -67,7 +67,12 @@ def moment(text: str) -> datetime:
 
 def deadline(text: str) -> datetime | timedelta:
     """A duration from now (by the database's clock), or an ISO time with its zone."""
-    return duration(text) if _DURATION.fullmatch(text.strip()) else moment(text)
+    if _DURATION.fullmatch(text.strip()):
+        return duration(text)
+    try:
+        return moment(text)
+    except typer.BadParameter as error:
+        raise typer.BadParameter(f"{error.message}, or a duration such as 60s, 5m, 2h") from None
 
 
 def labels(pairs: Sequence[str]) -> dict[str, str]:
