@@ -103,24 +103,26 @@ def _encoded(data: Mapping[str, Any]) -> bytes:
         encoded = _ENCODER.encode(data)
     except (TypeError, ValueError, OverflowError, RecursionError):
         raise InvalidObject("the data holds something that JSON cannot carry, or is nested too deep") from None
-    if not _finite(data):  # encoded as null without a word
-        raise InvalidObject("the data holds a number that is not finite, which JSON cannot carry")
+    _check_plain(data)
     return encoded
 
 
-def _finite(value: object) -> bool:
+def _check_plain(value: object) -> None:
+    """Refuse what the encoder would turn into something else without a word: NaN into null, a set into a list."""
     waiting = [value]
     while waiting:
         item = waiting.pop()
-        if isinstance(item, Mapping):
+        if isinstance(item, dict):
+            waiting.extend(item)
             waiting.extend(item.values())
         elif isinstance(item, list | tuple):
             waiting.extend(item)
         elif (isinstance(item, float) and not math.isfinite(item)) or (
             isinstance(item, Decimal) and not item.is_finite()
         ):
-            return False
-    return True
+            raise InvalidObject("the data holds a number that is not finite, which JSON cannot carry")
+        elif not isinstance(item, str | bool | int | float | Decimal | None):
+            raise InvalidObject(f"the data holds a {shortened(type(item).__name__)}, which JSON cannot carry")
 
 
 def _kind(value: object) -> str:
