@@ -47,6 +47,7 @@ class Guard(StrEnum):
     NOT_ACTIVE = "not active: ended at once"
     ASKS = "active: a stop is asked, nothing else changes"
     LOST = "lease expired or its process gone, by the database's clock"
+    ASKED = "pending, and a stop was asked while it was active: no holder is left to acknowledge it"
     LATE = "start-by or deadline passed, by the database's clock"
     UNCLAIMED = "queued and never claimed (adoption of an invalid message)"
 
@@ -91,6 +92,7 @@ ARROWS: tuple[Arrow, ...] = (
     _arrow("request_cancel", PENDING, S.CANCELLED, "client", Guard.NOT_ACTIVE),
     _arrow("request_cancel", ACTIVE, ACTIVE, "client", Guard.ASKS),
     _arrow("acknowledge_cancel", ACTIVE, S.CANCELLED, "executor", Guard.FENCE),
+    _arrow("acknowledge_cancel", PENDING, S.CANCELLED, "services", Guard.ASKED),
     _arrow("recover", ACTIVE, frozenset({S.CANCELLED, S.FAILED, S.QUEUED}), "reaper, keeper", Guard.LOST),
     _arrow("expire", PENDING, S.FAILED, "services", Guard.LATE),
 )

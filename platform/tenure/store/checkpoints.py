@@ -8,8 +8,10 @@ from sqlalchemy import Connection, text
 
 from tenure.model.records import Lease
 
+# The task is read, never locked: a page must not hold up its own finish, nor a finish a page.
 _LIVE = """exists (select 1 from task_leases l where l.task_id = :task_id and l.token = :token
-      and l.worker = :worker and l.pid = :pid and l.expires > clock_timestamp())"""
+      and l.worker = :worker and l.pid = :pid and l.expires > clock_timestamp())
+      and exists (select 1 from tasks k where k.id = :task_id and k.state = 'running')"""
 
 # Counters add up over pages and attempts; the sequence rises by one, so two writers of one sequence collide visibly.
 _SAVE = text(f"""insert into task_checkpoints as c
@@ -53,7 +55,8 @@ def counters(connection: Connection, lease: Lease) -> Counters:
 
 
 def save(connection: Connection, lease: Lease, expected: int, page: Page) -> tuple[int, Counters] | None:
-    """Write the checkpoint after sequence `expected`; (new sequence, counters), or None: token or sequence superseded."""
+    """Write the checkpoint after sequence `expected`; (new sequence, counters), or None: token or sequence superseded,
+    or the task still plans (`begin` comes first)."""
     values = {
         "task_id": lease.task_id,
         "token": lease.token,
