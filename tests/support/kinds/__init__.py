@@ -1,0 +1,1 @@
+"""Kinds that only tests know: workers find them through TENURE_KINDS=tests.support.kinds."""
