@@ -50,10 +50,20 @@ def database(make_database: Callable[[], Database]) -> Database:
     return make_database()
 
 
+@pytest.fixture(scope="session")
+def make_broker_url(servers: Servers) -> Callable[[], str]:
+    """Answers an empty numbered database of the session's Valkey, another one each time."""
+
+    def make() -> str:
+        url = f"{servers.broker_url.rpartition('/')[0]}/{next(_NUMBERS)}"
+        with redis.Redis.from_url(url) as client:
+            client.flushdb()
+        return url
+
+    return make
+
+
 @pytest.fixture
-def broker_url(servers: Servers) -> str:
+def broker_url(make_broker_url: Callable[[], str]) -> str:
     """An empty numbered database of the session's Valkey."""
-    url = f"{servers.broker_url.rpartition('/')[0]}/{next(_NUMBERS)}"
-    with redis.Redis.from_url(url) as client:
-        client.flushdb()
-    return url
+    return make_broker_url()
