@@ -1,0 +1,67 @@
+"""`python -m bench [noop] [latency] [reindex] [renewal] [--quick] [--json]`: one table on stdout, progress on stderr."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+
+from rich.console import Console
+
+from bench import latency, noop, renewal, table
+from bench.conditions import conditions
+from bench.figures import Figure
+from bench.place import place
+from bench.processes import BenchError
+from bench.run import Run
+from tenure.model.errors import TenureError
+
+PARTS: dict[str, Callable[[Run], Iterator[Figure]]] = {
+    noop.PART: noop.measure,
+    latency.PART: latency.measure,
+    renewal.PART: renewal.measure,
+}
+
+
+def main(arguments: Sequence[str]) -> int:
+    """0: everything was measured, whatever the figures. 1: something did not run; 2: wrong usage."""
+    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
+    parser.add_argument("parts", nargs="*", metavar="part", help=f"of {', '.join(PARTS)}; default: all")
+    parser.add_argument("--quick", action="store_true", help="smaller counts, within 90 s: for trying it out")
+    parser.add_argument("--json", action="store_true", help="JSON with every repeat instead of the table")
+    given = parser.parse_args(arguments)
+    if unknown := [name for name in given.parts if name not in PARTS]:
+        parser.error(f"no part {unknown[0][:40]!r}: parts are {', '.join(PARTS)}")
+    stderr = Console(stderr=True)
+    try:
+        return _run(stderr, given.parts or list(PARTS), quick=given.quick, as_json=given.json)
+    except (BenchError, TenureError) as error:
+        stderr.print(f"bench: {error}")
+        return 1
+
+
+def _run(stderr: Console, parts: Sequence[str], *, quick: bool, as_json: bool) -> int:
+    began = time.monotonic()
+    figures: list[Figure] = []
+    with stderr.status("starting servers") as status, place() as here:
+        run = Run(here, status, stderr, quick)
+        found = conditions(here)
+        for name in parts:
+            figures += PARTS[name](run)
+        status.update("stopping servers")
+    found |= {
+        "repeats": run.repeats,
+        "counts": "quick" if quick else "full",
+        "took": f"{time.monotonic() - began:.0f} s",
+    }
+    if as_json:
+        print(table.as_json(figures, found))
+    else:
+        out = Console()
+        table.show(out if out.is_terminal else Console(width=170), figures, found)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,1 @@
+"""The kinds the bench submits, found by TENURE_KINDS=bench.kinds."""

@@ -1,0 +1,112 @@
+"""No-op tasks per second: the whole path of a task around an empty body."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+
+from sqlalchemy import Engine
+
+from bench import bulk
+from bench.contenders.bare_celery import BareCelery, bare_celery
+from bench.contenders.procrastinate import procrastinate
+from bench.figures import Figure, Sample
+from bench.kinds.noop import QUEUE, noop, tiny
+from bench.place import engine, settled
+from bench.processes import process
+from bench.run import Run
+from bench.worker import SLOTS, worker
+from tenure.model.kinds import Kind
+
+PART = "noop"
+WARM = 200
+
+
+def measure(run: Run) -> Iterator[Figure]:
+    """Ours with and without batches, beside bare Celery, procrastinate, and the same statements in a bare loop."""
+    one, eight = _tenure(run)
+    celery = _bare_celery(run)
+    floor_one, floor_eight = _floor(run, noop, 1), _floor(run, tiny, 8)
+    theirs = _procrastinate(run)
+    fastest = max(celery, key=lambda name: celery[name].median)
+    for name, sample in celery.items():
+        against = f"bare Celery, {name}"
+        # The aim is held against the faster of the two ways to feed bare Celery.
+        least = (2.0, 10.0) if name == fastest else (None, None)
+        yield Figure(PART, "one at a time", "tasks/s", one, against, sample, ratio_least=least[0])
+        yield Figure(PART, "batch of 8", "tasks/s", eight, against, sample, ratio_least=least[1])
+    for name, sample in theirs.items():
+        yield Figure(PART, "one at a time", "tasks/s", one, f"procrastinate, {name}", sample)
+    yield Figure(PART, "one at a time", "tasks/s", one, f"its SQL alone, {SLOTS} loops", floor_one)
+    yield Figure(PART, "batch of 8", "tasks/s", eight, f"its SQL alone, {SLOTS} loops", floor_eight)
+
+
+def _repeated(run: Run, here: Engine, kind: Kind, n: int, name: str) -> Sample:
+    with here.connect() as connection:
+        bulk.rate(connection, bulk.submit(connection, kind, WARM, f"{name} warm-up"))
+    values: list[float] = []
+    for number in range(1, run.repeats + 1):
+        settled(here)
+        run.say(f"noop: {name}, {n} tasks, run {number} of {run.repeats}")
+        values.append(bulk.measured(here, kind, n, f"{name} {number}"))
+    return Sample(values)
+
+
+def _tenure(run: Run) -> tuple[Sample, Sample]:
+    database, broker = run.place.database("tenure_noop"), run.place.broker(1)
+    run.say("noop: starting a Tenure worker")
+    with worker(run.place, database, broker, queues=QUEUE) as here:
+        one = _repeated(run, here, noop, run.count(5000), "Tenure one at a time")
+        eight = _repeated(run, here, tiny, run.count(20000), "Tenure batch of 8")
+    return one, eight
+
+
+def _floor(run: Run, kind: Kind, k: int) -> Sample:
+    database = run.place.database("tenure_floor")
+    name = kind.spec.name.rpartition(".")[2]
+    here = engine(database)
+    environment = {"TENURE_DATABASE_URL": database}
+    with ExitStack() as stack:
+        stack.callback(here.dispose)
+        for number in range(SLOTS):
+            command = ["-m", "bench.contenders.loop", name, str(k)]
+            stack.enter_context(process(f"loop-{number}", command, logs=run.place.home, environment=environment))
+        return _repeated(run, here, kind, run.count(5000 if k == 1 else 20000), f"SQL alone by {k}")
+
+
+def _bare_celery(run: Run) -> dict[str, Sample]:
+    bare = bare_celery(run.place, run.place.broker(2))
+    n = run.count(2500)
+    with bare.worker():
+        _warm(bare)
+        running = []
+        for number in range(1, run.repeats + 1):
+            run.say(f"noop: bare Celery, {n} tasks sent while it runs, run {number} of {run.repeats}")
+            running.append(bare.published_while_running(n))
+    filled = []
+    for number in range(1, run.repeats + 1):
+        run.say(f"noop: bare Celery, {n} tasks sent beforehand, run {number} of {run.repeats}")
+        filled.append(bare.queue_filled_beforehand(n))
+    return {"sent while it runs": Sample(running), "queue filled beforehand": Sample(filled)}
+
+
+def _warm(bare: BareCelery) -> None:
+    bare.forget()
+    bare.send(WARM)
+    bare.wait(WARM)
+
+
+def _procrastinate(run: Run) -> dict[str, Sample]:
+    n = run.count(2000)
+    samples: dict[str, Sample] = {}
+    with procrastinate(run.place) as theirs:
+        for concurrency in (1, 10):
+            name = f"{SLOTS} processes × {concurrency}"
+            with theirs.workers(concurrency=concurrency):
+                theirs.rate(WARM)
+                values = []
+                for number in range(1, run.repeats + 1):
+                    run.say(f"noop: procrastinate, {name}, {n} tasks, run {number} of {run.repeats}")
+                    values.append(theirs.rate(n))
+            samples[name] = Sample(values)
+    return samples
