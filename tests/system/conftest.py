@@ -9,7 +9,7 @@ import pytest
 from tests.support.databases import Database, Databases
 from tests.support.homes import make_seed, running_for
 from tests.support.scratch import scratch_directory
-from tests.support.tasks import Tasks
+from tests.support.submitted import Tasks
 from tests.support.until import until
 
 

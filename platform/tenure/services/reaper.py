@@ -18,11 +18,9 @@ class Reaper:
 
     name = "reaper"
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, *, options: str = "-c lock_timeout=1000") -> None:
         self._settings = settings
-        self._engine = engine_for(
-            settings.session_url, application="tenure reaper", pooled=True, options="-c lock_timeout=1000"
-        )
+        self._engine = engine_for(settings.session_url, application="tenure reaper", pooled=True, options=options)
         self._log = structlog.get_logger("tenure.reaper")
 
     def run_once(self) -> float:

@@ -1,0 +1,59 @@
+"""Housekeeping: what the clock alone decides, step by step, also when everything is busy. Any number of them.
+
+A quiet round writes nothing, and a step that fails keeps none of the others from running.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import structlog
+from sqlalchemy import Connection
+
+from tenure.settings import Settings
+from tenure.store import housekeeping
+from tenure.store.connect import engine_for
+
+PACE = 60.0  # s
+
+
+@dataclass(frozen=True)
+class Step:
+    """One thing to keep in order: in a transaction of its own, answering how much it did."""
+
+    name: str
+    run: Callable[[Connection], int]
+
+
+STEPS = (
+    Step("partitions", housekeeping.make_partitions),
+    Step("unseen_workers", housekeeping.forget_unseen),
+)
+
+
+class Housekeeping:
+    """One round runs every step once, each on its own connection."""
+
+    name = "housekeeping"
+
+    def __init__(self, settings: Settings, steps: Sequence[Step] = STEPS, *, options: str = "") -> None:
+        self._steps = steps
+        self._engine = engine_for(settings.session_url, application="tenure housekeeping", options=options)
+        self._log = structlog.get_logger("tenure.housekeeping")
+
+    def run_once(self) -> float:
+        for step in self._steps:
+            try:
+                with self._engine.begin() as connection:
+                    done = step.run(connection)
+            except Exception as error:
+                # Whatever a step raises: the next round tries again.
+                self._log.warning("step_failed", step=step.name, error=type(error).__name__)
+                continue
+            if done:
+                self._log.info("kept_in_order", step=step.name, done=done)
+        return PACE
+
+    def close(self) -> None:
+        self._engine.dispose()

@@ -1,0 +1,27 @@
+"""What is kept in order by the clock alone: partitions ahead of time, rows of processes long gone."""
+
+from __future__ import annotations
+
+from sqlalchemy import Connection, text
+
+LOCK = 0x7E11_0002  # advisory key of "somebody is making partitions": two at once would fail one of them
+MONTHS_AHEAD = 12
+UNSEEN_SECONDS = 24 * 3600.0
+
+_LOCK = text("select pg_try_advisory_xact_lock(:key)")
+_PARTITIONS = text("select make_history_partitions(:ahead)")
+# A lease names its worker: the row stays until recovery has settled it.
+_UNSEEN = text("""delete from workers where last_seen < clock_timestamp() - make_interval(secs => :age)
+    and not exists (select 1 from task_leases l where l.worker = workers.boot_id)""")
+
+
+def make_partitions(connection: Connection) -> int:
+    """Make the missing monthly partitions; how many. 0 also when another process is at it."""
+    if not connection.execute(_LOCK, {"key": LOCK}).scalar_one():
+        return 0
+    return int(connection.execute(_PARTITIONS, {"ahead": MONTHS_AHEAD}).scalar_one())
+
+
+def forget_unseen(connection: Connection) -> int:
+    """Delete rows of workers and beats unseen for a day that hold no lease; how many."""
+    return connection.execute(_UNSEEN, {"age": UNSEEN_SECONDS}).rowcount
