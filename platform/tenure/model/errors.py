@@ -6,6 +6,7 @@ TenureError
 │   ├── InvalidKind       a kind is declared wrongly, twice, or cannot be loaded
 │   ├── UnknownKind       no kind of that name is installed here
 │   ├── InvalidParams     params do not fit the kind's model; names the field
+│   ├── InvalidResult     what a body returned cannot be stored
 │   └── PayloadTooLarge   params exceed the size limit
 ├── Refused               the state of things forbids it (exit code 1)
 │   ├── IdempotencyConflict
@@ -47,6 +48,10 @@ class UnknownKind(UsageError):
 
 
 class InvalidParams(UsageError):
+    pass
+
+
+class InvalidResult(UsageError):
     pass
 
 

@@ -18,7 +18,7 @@ from sqlalchemy import Connection, text
 
 from tenure.model.kinds import KindSpec
 from tenure.model.records import Claimed, Lease
-from tenure.model.stops import Cause, LeaseLost, ShuttingDown
+from tenure.model.stops import Cause, LeaseLost, ShuttingDown, Stop, stop_for
 from tenure.runtime.connections import Connections
 from tenure.runtime.seat import Seat
 from tenure.runtime.shutdown import Watcher
@@ -79,9 +79,8 @@ class Attempt:
             if self._claimed.sequence == 0:
                 self._counters = checkpoints.Counters()
             else:
-                connection = self._connection()
-                self._counters = checkpoints.counters(connection, self.lease)
-                connection.rollback()
+                with self._reading() as connection:
+                    self._counters = checkpoints.counters(connection, self.lease)
         return self._counters
 
     # -- stops -----------------------------------------------------------------------------------------------------
@@ -89,11 +88,17 @@ class Attempt:
     def check(self) -> None:
         """Raise the stop there is, if any. Only stops: it reads no database."""
         self._seat.check_trust()
+        if stop := self.pending():
+            raise stop
+
+    def pending(self) -> Stop | None:
+        """The stop there is to obey, lost trust apart."""
         cause = self._seat.stop_cause()
         if cause and cause != Cause.SHUTDOWN:
-            self._seat.check()
+            return stop_for(cause)
         if (cause or not self._shutdown.is_running()) and not self._draining():
-            raise ShuttingDown()
+            return ShuttingDown()
+        return None
 
     def _draining(self) -> bool:
         """Whether a kind that finishes on shutdown still has time to."""
@@ -103,12 +108,7 @@ class Attempt:
 
     def is_running(self) -> bool:
         """False once there is a stop to obey."""
-        if not self._seat.trusted():
-            return False
-        cause = self._seat.stop_cause()
-        if cause and cause != Cause.SHUTDOWN:
-            return False
-        return (not cause and self._shutdown.is_running()) or self._draining()
+        return self._seat.trusted() and self.pending() is None
 
     def sleep(self, seconds: float) -> bool:
         """True when the full time passed, False as soon as there is a stop."""
@@ -173,15 +173,13 @@ class Attempt:
     def fence(self) -> None:
         """Call before an effect outside PostgreSQL. Raises LeaseLost, or a pending stop."""
         self.check()
-        connection = self._connection()
-        with connection.begin():
+        with self._reading() as connection:
             if not leases.live(connection, self.lease):
                 raise LeaseLost()
 
     def mark(self, statement: str, values: dict[str, Any] | None = None) -> int:
-        """One fenced statement, committed at once; its row count."""
-        connection = self._connection()
-        with connection.begin():
+        """One fenced statement, committed at once, also from within `transaction()`; its row count."""
+        with self._apart() as connection, connection.begin():
             count = connection.execute(text(statement), values or {}).rowcount
             if not leases.fence(connection, self.lease):
                 raise LeaseLost()
@@ -192,6 +190,25 @@ class Attempt:
         """Another connection of this attempt; a stop cancels the SQL it is in. Commit is the body's."""
         with self._connections.registered() as connection:
             yield connection
+
+    @contextmanager
+    def _reading(self) -> Iterator[Connection]:
+        """For a look at the database: in the open transaction, if the body is in one, without ending it."""
+        connection = self._connection()
+        if connection.in_transaction():
+            yield connection
+        else:
+            with connection.begin():
+                yield connection
+
+    @contextmanager
+    def _apart(self) -> Iterator[Connection]:
+        """A connection that is in no transaction."""
+        if self._connection().in_transaction():
+            with self.connection() as another:
+                yield another
+        else:
+            yield self._connection()
 
     def _connection(self) -> Connection:
         if self._main is None:

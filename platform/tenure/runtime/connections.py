@@ -6,12 +6,15 @@ Bodies run on these; claims and ends have a connection of their own that no canc
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from sqlalchemy import Connection, Engine, create_engine
+from sqlalchemy import Connection, Engine, ExceptionContext, create_engine, event
+from sqlalchemy.exc import DBAPIError
 
 from tenure.store.connect import dumps, session_arguments
+
+_IDLE_IN_TRANSACTION = "25P03"
 
 
 class Connections:
@@ -28,8 +31,22 @@ class Connections:
             max_overflow=15,
             pool_pre_ping=True,
         )
+        event.listen(self._engine, "handle_error", self._failed)
         self._lock = threading.Lock()
         self._open: list[Connection] = []
+        self._lost = False
+
+    @property
+    def lost(self) -> bool:
+        """Whether the database went away under one of the connections since the last `close_all`."""
+        return self._lost
+
+    def _failed(self, context: ExceptionContext) -> None:
+        gone = context.is_disconnect or context.connection is None
+        # A pooled connection found dead is replaced unseen; one that sat idle for a whole lease is the body's own fault.
+        idle = getattr(context.original_exception, "pgcode", None) == _IDLE_IN_TRANSACTION
+        if gone and not context.is_pre_ping and not idle:
+            self._lost = True
 
     def open(self) -> Connection:
         """A connection registered until `close_all`."""
@@ -46,12 +63,17 @@ class Connections:
         finally:
             with self._lock:
                 self._open.remove(connection)
-            connection.close()
+            _close(connection)
 
-    def cancel(self) -> int:
-        """Cancel whatever statement the registered connections are in; how many were asked. Harmless on idle ones."""
+    def cancel(self, wanted: Callable[[], bool]) -> int:
+        """Cancel whatever statement the registered connections are in; how many were asked. Harmless on idle ones.
+
+        `wanted` is asked under the lock, which closing takes too: what the next attempt opens is never hit.
+        """
         with self._lock:
             asked = 0
+            if not wanted():
+                return asked
             for connection in self._open:
                 driver = (
                     None if connection.invalidated or connection.closed else connection.connection.driver_connection
@@ -66,8 +88,18 @@ class Connections:
         with self._lock:
             left, self._open = self._open, []
         for connection in left:
-            connection.close()
+            _close(connection)
+        self._lost = False
 
     def dispose(self) -> None:
         self.close_all()
         self._engine.dispose()
+
+
+def _close(connection: Connection) -> None:
+    try:
+        connection.close()
+    except DBAPIError:
+        # The roll-back failed: the server has done it, or will as soon as it misses us.
+        connection.invalidate()
+        connection.close()

@@ -50,14 +50,14 @@ class Control:
                 continue
             if attempt is not known:
                 known, stopped_at = attempt, None
+            # First look, then listen: word for this attempt may have been taken out while another was in hand.
+            if not attempt.is_running():
+                attempt.wake()
+                now = time.monotonic()
+                stopped_at = stopped_at or now
+                if now - stopped_at >= attempt.spec.stop_within:
+                    self._cancel(attempt)
             self._listen()
-            if attempt.is_running():
-                continue
-            attempt.wake()
-            now = time.monotonic()
-            stopped_at = stopped_at or now
-            if now - stopped_at >= attempt.spec.stop_within and self._attempt is attempt:
-                self._cancel(attempt)
 
     def _listen(self) -> None:
         """Wait for word on the seat; once the process is stopping its own pipe stays readable, so only the seat counts."""
@@ -69,7 +69,7 @@ class Control:
 
     def _cancel(self, attempt: Attempt) -> None:
         try:
-            asked = self._connections.cancel()
+            asked = self._connections.cancel(lambda: self._attempt is attempt)
         except Exception as error:
             # The connection may be closing under our hands: the next look tries again.
             self._log.warning("sql_cancel_failed", error=type(error).__name__)

@@ -12,16 +12,17 @@ from uuid import UUID
 
 import structlog
 
-from tenure.model.kinds import KindSpec
+from tenure.model.errors import TenureError
 from tenure.model.records import Claimed, Ended, Holder
-from tenure.model.stops import Stop, stop_for
+from tenure.model.retry import Reject, Retry
+from tenure.model.stops import Cancelled, DeadlineExceeded, LeaseLost, Stop
 from tenure.registry import Registry
 from tenure.runtime import outcome
 from tenure.runtime.attempt import Attempt
 from tenure.runtime.connections import Connections
 from tenure.runtime.control import Control
 from tenure.runtime.hotline import Hotline
-from tenure.runtime.seat import Seat, boottime_ns
+from tenure.runtime.seat import Seat
 from tenure.runtime.shutdown import Watcher
 from tenure.settings import Settings
 from tenure.store.hot import RunOn
@@ -69,31 +70,38 @@ class Executor:
 
     def run(self, task_id: UUID | str) -> int:
         """Claim this task and run on from it; how many tasks were run. 0: nothing to claim, acknowledge and forget."""
-        claimed_at = boottime_ns()
+        if not self._shutdown.is_running():
+            self._hot.decline(task_id)
+            return 0
+        try:
+            return self._run_from(task_id)
+        finally:
+            self._seat.release()  # a token left standing there would be renewed for ever
+
+    def _run_from(self, task_id: UUID | str) -> int:
         first = self._hot.claim(task_id)
         got = [first] if first else []
         count, end = 0, time.monotonic() + self._settings.run_on_seconds
         while got:
-            ran = self._run_all(got, claimed_at)
+            ran = self._run_all(got)
             count += len(got)
-            last = not self._shutdown.is_running() or count >= self._settings.run_on_tasks or time.monotonic() >= end
-            claimed_at = boottime_ns()
-            got = self._settle(ran, None if last else self._run_on(got[-1], ran))
-        self._seat.release()
+            left = self._settings.run_on_tasks - count
+            last = not self._shutdown.is_running() or left <= 0 or time.monotonic() >= end
+            got = self._settle(ran, None if last else self._run_on(got[-1], ran, left))
         return count
 
-    def _run_on(self, claimed: Claimed, ran: list[Ran]) -> RunOn:
+    def _run_on(self, claimed: Claimed, ran: list[Ran], left: int) -> RunOn:
         spec = self._registry.spec(claimed.kind)
         if spec.tiny and all(one.how is outcome.SUCCEEDED for one in ran):
-            return RunOn(spec.queue, self._tiny, BATCH)
+            return RunOn(spec.queue, self._tiny, min(BATCH, left))
         return RunOn(spec.queue, self._registry.names)
 
-    def _run_all(self, got: list[Claimed], claimed_at: int) -> list[Ran]:
+    def _run_all(self, got: list[Claimed]) -> list[Ran]:
         ran: list[Ran] = []
-        trusted = claimed_at + int(self._settings.lease_seconds * 1e9)
+        trusted = self._hot.trusted_until
         for claimed in got:
-            if ran and not self._shutdown.is_running():
-                ran.append(Ran(claimed, outcome.RELEASE, None, None, 0.0))  # claimed with the batch, never started
+            if not self._shutdown.is_running():
+                ran.append(Ran(claimed, outcome.RELEASE, None, None, 0.0))  # claimed, but its body never began
                 continue
             self._seat.hold(claimed.lease.token, trusted)
             self._sink.started(claimed)
@@ -114,15 +122,16 @@ class Executor:
         result: str | None = None
         self._control.watch(attempt)
         try:
-            params = kind.spec.params.model_validate_json(claimed.params or "{}")
-            result = outcome.encode_result(kind.body(attempt, params), self._settings.result_bytes)
+            answer = kind.body(attempt, kind.spec.stored(claimed.params))
+            result = outcome.encode_result(answer, self._settings.result_bytes)
             how = self._of_counters(attempt)
         except BaseException as error:
-            how = self._of_error(error, kind.spec, claimed)
+            how = self._of_error(error, attempt, claimed)
         finally:
             self._control.watch(None)
             attempt.close()
-        return Ran(claimed, how, result, attempt.summary, time.monotonic() - began)
+        summary = None if attempt.summary is None else outcome.storable(attempt.summary)
+        return Ran(claimed, how, result, summary, time.monotonic() - began)
 
     def _of_counters(self, attempt: Attempt) -> Ended:
         failed, succeeded = attempt.counters.failed, attempt.counters.succeeded
@@ -130,31 +139,29 @@ class Executor:
             return outcome.SUCCEEDED
         return outcome.PARTIALLY if succeeded else outcome.failed("error", "all_failed", f"all {failed} items failed")
 
-    def _of_error(self, error: BaseException, spec: KindSpec, claimed: Claimed) -> Ended:
-        cause = self._seat.stop_cause()
+    def _of_error(self, error: BaseException, attempt: Attempt, claimed: Claimed) -> Ended:
         if not self._seat.trusted():
             return outcome.LOST
-        if cause and not isinstance(error, Stop):
-            error = stop_for(cause)  # cancelled SQL and the like: what the stop did, not a fault of the body
-        how = outcome.of_exception(error, spec, claimed)
-        if how.error_code not in (None, "rejected", "retry") and how.outcome not in (
-            "deadline_exceeded",
-            "service_unavailable",
-        ):
-            fields: dict[str, Any] = {
-                "task_id": str(claimed.lease.task_id),
-                "kind": spec.name,
-                "error": type(error).__name__,
-            }
-            self._log.error("attempt_failed", **fields, stack=outcome.stack(error))
+        if not isinstance(error, LeaseLost | Cancelled | DeadlineExceeded) and (stop := attempt.pending()):
+            error = stop  # cancelled SQL and the like: what the stop did, not a fault of the body
+        gone = self._connections.lost or self._hot.broken
+        if gone and not isinstance(error, Stop) and outcome.of_database(error):
+            return outcome.DISCONNECTED
+        how = outcome.of_exception(error, attempt.spec, claimed)
+        expected = isinstance(error, Stop | Retry | Reject | TenureError | SystemExit | KeyboardInterrupt)
+        if how.error_code is not None and not expected:
+            fields: dict[str, Any] = {"task_id": str(attempt.task_id), "kind": attempt.spec.name}
+            self._log.error("attempt_failed", **fields, error=type(error).__name__, stack=outcome.stack(error))
         return how
 
     def _settle(self, ran: list[Ran], run_on: RunOn | None) -> list[Claimed]:
         """Write every end; successes together with the claim of the next."""
         good = [one for one in ran if one.how is outcome.SUCCEEDED]
         for one in ran:
-            if one.how is not outcome.SUCCEEDED and self._hot.settle(one.claimed, one.how, one.result, one.summary):
-                self._sink.ended(one.claimed, one.how, one.seconds)
+            if one.how is not outcome.SUCCEEDED:
+                written = self._hot.settle(one.claimed, one.how, one.result, one.summary)
+                if written is not None:
+                    self._sink.ended(one.claimed, written, one.seconds)
         if not good:
             return self._hot.claim_next(run_on) if run_on else []
         accepted, got = self._hot.succeed(

@@ -8,6 +8,7 @@ from __future__ import annotations
 import signal
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TypeVar
 from uuid import UUID
 
@@ -17,6 +18,7 @@ import structlog
 from tenure.model.records import Claimed, Ended, Holder, Lease
 from tenure.runtime import outcome
 from tenure.runtime.backoff import Backoff
+from tenure.runtime.seat import boottime_ns
 from tenure.runtime.shutdown import Watcher
 from tenure.settings import Settings
 from tenure.store.hot import HotSession, RunOn
@@ -25,6 +27,8 @@ T = TypeVar("T")
 _MASKED = {signal.SIGTERM, signal.SIGUSR1, signal.SIGQUIT, signal.SIGINT}
 # A statement that met a lock, a full server or a shutdown of it is worth another try; a mistake of ours is not.
 _PASSING = (psycopg2.OperationalError, psycopg2.InterfaceError)
+# How an attempt stands in history where that is not the task's new state.
+_HOW = {"release": "released", "retry_later": "retried", "recover": "lost"}
 
 
 @contextmanager
@@ -38,7 +42,10 @@ def signals_masked() -> Iterator[None]:
 
 
 class Hotline:
-    """Claims and ends that outlive a lost connection. While the database is away it waits; at a stop it gives up."""
+    """Claims and ends that outlive a lost connection. While the database is away it waits; at a stop it gives up.
+
+    It keeps account of the tokens in hand: whatever else this process holds was claimed in a lost answer.
+    """
 
     def __init__(self, settings: Settings, kinds: Sequence[str], holder: Holder, shutdown: Watcher) -> None:
         self._settings = settings
@@ -46,6 +53,9 @@ class Hotline:
         self._holder = holder
         self._shutdown = shutdown
         self._session: HotSession | None = None
+        self._in_hand: set[int] = set()
+        self._asked_at = boottime_ns()
+        self._retried = False  # whether the last statement went through only after an earlier answer was lost
         self._log = structlog.get_logger("tenure.hotline")
 
     @property
@@ -56,6 +66,16 @@ class Hotline:
             )
         return self._session
 
+    @property
+    def broken(self) -> bool:
+        """Whether the connection was lost and is not made again yet."""
+        return self._session is not None and bool(self._session.driver.closed)
+
+    @property
+    def trusted_until(self) -> int:
+        """To when what the last statement claimed is good (`boottime_ns`), counted from before it was sent."""
+        return self._asked_at + int(self._settings.lease_seconds * 1e9)
+
     def close(self) -> None:
         if self._session is not None:
             self._session.close()
@@ -63,10 +83,19 @@ class Hotline:
 
     def claim(self, task_id: UUID | str) -> Claimed | None:
         """One task by id. After a lost answer whatever was claimed unseen is handed back, then it is tried again."""
-        return self._patiently(lambda: self.session.claim(task_id), ending=())
+        self._in_hand.clear()
+        got = self._patiently(lambda: self.session.claim(task_id))
+        self._in_hand.update([got.lease.token] if got else [])
+        return got
+
+    def decline(self, task_id: UUID | str) -> None:
+        """Do not claim; give the hint back that the message was made from."""
+        self._patiently(lambda: self.session.hint_back(task_id))
 
     def claim_next(self, run_on: RunOn) -> list[Claimed]:
-        return self._patiently(lambda: self.session.claim_next(run_on), ending=()) or []
+        got = self._patiently(lambda: self.session.claim_next(run_on)) or []
+        self._in_hand.update(one.lease.token for one in got)
+        return got
 
     def succeed(
         self,
@@ -77,53 +106,68 @@ class Hotline:
     ) -> tuple[set[int], list[Claimed]]:
         """End all as succeeded and claim the next. Answers the accepted tokens and what was claimed."""
         leases = [one.lease for one in claimed]
-        tokens = {lease.token for lease in leases}
 
         def end() -> tuple[set[int], list[Claimed]]:
             return self.session.end(leases, outcome.SUCCEEDED, summaries=summaries, results=results, run_on=run_on)
 
         with signals_masked():
-            done = self._patiently(end, ending=tokens)
-        if done is None:
-            return set(), []
-        accepted, got = done
-        for lost in tokens - accepted:
-            self._log.warning("end_refused", token=lost, reason="the lease was lost; nothing was written")
+            accepted, got = self._patiently(end) or (set(), [])
+            accepted |= self._written([one for one in leases if one.token not in accepted], outcome.SUCCEEDED.state)
+        self._in_hand.difference_update(lease.token for lease in leases)
+        self._in_hand.update(one.lease.token for one in got)
         return accepted, got
 
-    def settle(self, claimed: Claimed, how: Ended, result: str | None, summary: str | None) -> bool:
-        """Write any other end. False: the lease is lost (or must not be trusted) and nothing was written."""
+    def settle(self, claimed: Claimed, how: Ended, result: str | None, summary: str | None) -> Ended | None:
+        """Write any other end; what was written. None: the lease is lost (or must not be trusted), nothing was."""
+        lease = claimed.lease
         if how is outcome.LOST:
-            self._log.warning("lease_lost", task_id=str(claimed.lease.task_id), token=claimed.lease.token)
-            return False
-        with signals_masked():
-            done = self._patiently(
-                lambda: self._write(claimed.lease, how, result, summary), ending={claimed.lease.token}
-            )
-        if not done:
-            self._log.warning(
-                "end_refused", token=claimed.lease.token, reason="the lease was lost; nothing was written"
-            )
-        return bool(done)
+            self._log.warning("lease_lost", task_id=str(lease.task_id), token=lease.token)
+            done = None
+        else:
+            with signals_masked():
+                done = self._patiently(lambda: self._write(lease, how, result, summary))
+                if done is None and self._written([lease], _HOW.get(how.verb, how.state)):
+                    done = how
+        self._in_hand.discard(lease.token)
+        return done
 
-    def _write(self, lease: Lease, how: Ended, result: str | None, summary: str | None) -> bool:
+    def _write(self, lease: Lease, how: Ended, result: str | None, summary: str | None) -> Ended | None:
+        if how is outcome.DISCONNECTED:
+            settled = self.session.recover_one(lease, self._settings.crash_bound)
+            return settled and replace(how, state=settled[0], outcome=settled[1])
         if how.verb == "release":
-            return self.session.release(lease)
-        if how.verb == "retry_later":
-            return self.session.retry_later(lease, how)
-        accepted, _ = self.session.end([lease], how, summaries=[summary], results=[result])
-        return bool(accepted)
+            done = self.session.release(lease)
+        elif how.verb == "retry_later":
+            done = self.session.retry_later(lease, how)
+        else:
+            done = bool(self.session.end([lease], how, summaries=[summary], results=[result])[0])
+        return how if done else None
 
-    def _patiently(self, action: Callable[[], T], *, ending: set[int] | tuple[()]) -> T | None:
+    def _written(self, refused: Sequence[Lease], how: str) -> set[int]:
+        """Those whose end had been written before its answer was lost; the others are named: they wrote nothing."""
+        if not refused:
+            return set()
+        written = (self._patiently(lambda: self.session.wrote(refused, how)) or set()) if self._retried else set()
+        for lease in refused:
+            if lease.token not in written:
+                self._log.warning("end_refused", task_id=str(lease.task_id), token=lease.token)
+        return written
+
+    def _patiently(self, action: Callable[[], T]) -> T | None:
         """Run it; on a lost connection reconnect, hand back what was claimed unseen, run it again. None: gave up."""
         backoff = Backoff(initial=0.1, ceiling=2.0)
-        lost = False
+        lost = self._retried = False
         while True:
             try:
                 if lost:
-                    self._hand_back(set(ending))
-                return action()
-            except _PASSING as error:
+                    self._hand_back()
+                self._asked_at = boottime_ns()
+                done = action()
+                self._retried = lost
+                return done
+            except psycopg2.Error as error:
+                if not self._passing(error):
+                    raise
                 self._log.warning("database_away", error=type(error).__name__, attempt=backoff.attempt())
                 lost = True
                 self.close()
@@ -134,9 +178,13 @@ class Hotline:
                 return None
             backoff.failed()
 
-    def _hand_back(self, keep: set[int]) -> None:
+    def _passing(self, error: psycopg2.Error) -> bool:
+        # An answer torn in the middle comes as whatever the driver made of it: the closed connection is what tells.
+        return isinstance(error, _PASSING) or self.broken
+
+    def _hand_back(self) -> None:
         """Release what this process holds but does not know of: a claim that committed while its answer was lost."""
         for lease in self.session.held():
-            if lease.token not in keep:
+            if lease.token not in self._in_hand:
                 self._log.warning("unknown_claim_released", task_id=str(lease.task_id), token=lease.token)
                 self.session.release(lease)

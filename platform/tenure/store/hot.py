@@ -19,7 +19,7 @@ from sqlalchemy.engine import make_url
 
 from tenure.model.records import Claimed, Ended, Holder, Lease
 from tenure.store.connect import session_arguments
-from tenure.store.transitions import claim, end
+from tenure.store.transitions import claim, end, recover
 from tenure.store.transitions.parts import HINT_NOTIFY
 
 # Plans made on an empty table must survive a backlog: generic, and through the indexes.
@@ -31,7 +31,7 @@ _TYPES = {
     "id": "uuid", "ids": "uuid[]", "token": "bigint", "tokens": "bigint[]", "worker": "uuid", "pid": "int",
     "kinds": "text[]", "queue": "text", "k": "int", "lease_seconds": "float8", "state": "text", "outcome": "text",
     "verb": "text", "activity": "text", "summaries": "text[]", "results": "text[]", "error_code": "text",
-    "error_message": "text", "delay": "float8",
+    "error_message": "text", "delay": "float8", "bound": "int",
 }  # fmt: skip
 _STATEMENTS = {
     "claim": claim.CLAIM,
@@ -42,6 +42,9 @@ _STATEMENTS = {
     "retry_later": end.RETRY_LATER,
     "release": end.RELEASE,
     "begin": end.BEGIN,
+    "recover_one": recover.RECOVER_ONE,
+    "wrote": """select token from task_attempts where task_id = any(:ids) and token = any(:tokens)
+        and worker = :worker and pid = :pid and how = :state""",
     "held": "select task_id::text, token from task_leases where worker = :worker and pid = :pid",
 }
 _PARAMETER = re.compile(r"(?<!:):([a-z_]+)")
@@ -124,8 +127,12 @@ class HotSession:
         """Claim one task by id. None: duplicate, ended, not due, paused or asked to stop; its hint goes back if queued."""
         got = self._claimed(self._run("claim", {"id": str(task_id)}))
         if not got:
-            self._run("hint_back", {"id": str(task_id)})
+            self.hint_back(task_id)
         return got[0] if got else None
+
+    def hint_back(self, task_id: UUID | str) -> None:
+        """For a message that came to nothing: its hint goes back, to be looked at in a second, if the task is queued."""
+        self._run("hint_back", {"id": str(task_id)})
 
     def claim_next(self, run_on: RunOn) -> list[Claimed]:
         """Take hints of the queue and claim their tasks."""
@@ -171,6 +178,23 @@ class HotSession:
         if done:
             self._cursor.execute(HINT_NOTIFY)
         return done
+
+    def recover_one(self, lease: Lease, crash_bound: int) -> tuple[str, str | None] | None:
+        """Settle this attempt as a lost worker's, by the order of `recover`: (new state, outcome).
+
+        None: the lease is gone, somebody has settled it. An expired one that still stands is settled.
+        """
+        rows = self._run("recover_one", {**self._of(lease), "bound": crash_bound})
+        if not rows:
+            return None
+        if rows[0][1] == "queued":
+            self._cursor.execute(HINT_NOTIFY)
+        return rows[0][1], rows[0][2]
+
+    def wrote(self, leases: Sequence[Lease], how: str) -> set[int]:
+        """Those of these tokens whose attempt stands in history as ended by us this way: what a lost answer said."""
+        values = {"ids": [str(lease.task_id) for lease in leases], "tokens": [lease.token for lease in leases]}
+        return {row[0] for row in self._run("wrote", {**values, "state": how})}
 
     def held(self) -> list[Lease]:
         """What this process holds, as the database knows it."""

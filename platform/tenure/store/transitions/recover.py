@@ -15,16 +15,18 @@ from tenure.store.transitions.parts import ACTIVE, CLOSED, HINT_NOTIFY, attempt_
 BATCH = 100
 
 # A steal takes FOR UPDATE SKIP LOCKED: it waits for no fenced page and no renewal, the next sweep sees them.
+_SKIPPING = f"limit {BATCH} for update skip locked"
 _LOST = {
-    "expired": "expires <= clock_timestamp()",
-    "process": "worker = :worker and pid = :pid",
+    "expired": f"expires <= clock_timestamp() {_SKIPPING}",
+    "process": f"worker = :worker and pid = :pid {_SKIPPING}",
 }
 _MESSAGE = "'the worker that held it is gone; nothing it wrote after losing its lease was accepted'"
+_DISCONNECTED = "'its worker lost the database; nothing that was not committed before counts'"
 
 
-def _recover(lost: str) -> str:
+def _recover(lost: str, message: str = _MESSAGE) -> str:
     return f"""with
-    lost as (select task_id from task_leases where {lost} limit {BATCH} for update skip locked),
+    lost as (select task_id from task_leases where {lost}),
     d as (delete from task_leases where task_id {of("lost", "task_id")} returning *),
     fate as (select k.id, case
                 when exists (select 1 from task_stops s where s.task_id = k.id) then 'cancelled'
@@ -36,7 +38,7 @@ def _recover(lost: str) -> str:
              state = case f.fate when 'cancelled' then 'cancelled' when 'queued' then 'queued' else 'failed' end,
              outcome = case when f.fate in ('cancelled', 'queued') then null else f.fate end,
              error_code = case when f.fate in ('cancelled', 'queued') then null else f.fate end,
-             error_message = case f.fate when 'worker_lost' then {_MESSAGE}
+             error_message = case f.fate when 'worker_lost' then {message}
                                          when 'deadline_exceeded' then 'the deadline passed' end,
              finished_at = case when f.fate <> 'queued' then clock_timestamp() end,
              redacted_at = case when f.fate <> 'queued' and not keep_params then clock_timestamp() end
@@ -44,12 +46,15 @@ def _recover(lost: str) -> str:
           returning tasks.id, state, outcome, activity_id, execution_id, keep_params, started_at, kind, queue, priority),
     ended as (select {CLOSED} from u where state <> 'queued'),
     again as (select id, kind, queue, priority from u where state = 'queued'),
-    ra as ({attempt_row("d", "'lost'", code="'worker_lost'", message=_MESSAGE)}),
+    ra as ({attempt_row("d", "'lost'", code="'worker_lost'", message=message)}),
     re as ({event("u", "'recover'", token="(select token from d where d.task_id = u.id)", note="outcome")}),
     rh as ({hint("again")}),
     {closing("ended", "case (select e.state from ended e where e.activity_id = activities.id) when 'cancelled' then 'cancelled' else 'failed' end")}
     select id, state, outcome from u"""
 
+
+# By the holder itself, for exactly its lease: it waits for a renewal that has the row, since nobody sweeps again.
+RECOVER_ONE = _recover("task_id = :id and token = :token and worker = :worker and pid = :pid for update", _DISCONNECTED)
 
 _STATEMENTS = {name: text(_recover(where)) for name, where in _LOST.items()}
 
