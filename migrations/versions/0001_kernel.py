@@ -241,6 +241,8 @@ create table workers (
     node text not null,
     role text not null,
     pid integer not null,
+    -- Which process of which machine boot: lets a restart tell that its predecessor is gone, whatever its pid is now.
+    instance text not null default '',
     version text not null,
     slots integer not null default 0,
     queues text[] not null default '{}',

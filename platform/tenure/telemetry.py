@@ -6,6 +6,7 @@ import logging
 import re
 import sys
 from collections.abc import MutableMapping
+from traceback import extract_tb
 from typing import Any
 
 import structlog
@@ -17,6 +18,18 @@ def _redact(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> Muta
     for name, value in event.items():
         if isinstance(value, str) and "://" in value:
             event[name] = _CREDENTIALS.sub(r"\1***@", value)
+    return event
+
+
+def _without_values(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    """An exception is said by class and frames: its text may hold rows, URLs or what a driver says."""
+    found = event.pop("exc_info", None)
+    error = sys.exc_info()[1] if found is True else found[1] if isinstance(found, tuple) else found
+    if isinstance(error, BaseException):
+        event["error"] = type(error).__name__
+        event["frames"] = [
+            f"{f.filename.rsplit('/', 1)[-1]}:{f.lineno} {f.name}" for f in extract_tb(error.__traceback__)
+        ]
     return event
 
 
@@ -41,12 +54,12 @@ def configure(level: str = "INFO", *, human: bool = False) -> None:
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
             foreign_pre_chain=shared,
-            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, _redact, render],
+            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, _without_values, _redact, render],
         )
     )
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level)
     # Celery says at INFO which message it received and how long it took: four lines a task, none about the truth.
-    for chatty in ("celery.worker.strategy", "celery.app.trace", "kombu", "amqp"):
+    for chatty in ("celery.worker.strategy", "celery.app.trace", "kombu", "amqp", "alembic"):
         logging.getLogger(chatty).setLevel("WARNING")

@@ -59,7 +59,10 @@ class Children:
         index = getattr(current_process(), "index", None)
         slot = next(self._next) % len(one.channel) if index is None else int(index)
         holder = Holder(one.boot_id, os.getpid())
-        return Executor(one.settings, one.registry, holder, one.channel.seat(slot), one.watcher, self._sink())
+        # Only a pool's own process may be left; in a threads or solo pool others work in it.
+        leave = None if index is None else (lambda: os._exit(0))
+        seat = one.channel.seat(slot)
+        return Executor(one.settings, one.registry, holder, seat, one.watcher, self._sink(), leave=leave)
 
     def _sink(self) -> Events:
         with self._lock:

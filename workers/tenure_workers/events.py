@@ -12,6 +12,7 @@ import structlog
 from celery import Celery
 
 from tenure.model.records import Claimed, Ended
+from tenure.runtime.masking import signals_masked
 
 FLUSH_SECONDS = 0.2
 BATCH = 100
@@ -34,7 +35,8 @@ class Events:
         self._pid = os.getpid()
         self._queue: queue.Queue[tuple[str, dict[str, Any]]] = queue.Queue(BACKLOG)
         self._log = structlog.get_logger("tenure.events")
-        threading.Thread(target=self._run, name="tenure-events", daemon=True).start()
+        with signals_masked():  # signals are the body thread's
+            threading.Thread(target=self._run, name="tenure-events", daemon=True).start()
 
     def started(self, claimed: Claimed) -> None:
         task_id = str(claimed.lease.task_id)

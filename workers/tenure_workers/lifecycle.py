@@ -19,8 +19,11 @@ from tenure import __version__, gate
 from tenure.model.errors import TenureError
 from tenure.model.stops import Cause
 from tenure.registry import Registry
+from tenure.runtime import times
 from tenure.runtime.channel import StopChannel
 from tenure.runtime.keeper import Keeper
+from tenure.runtime.ladder import Ladder
+from tenure.runtime.previous import settle_previous
 from tenure.runtime.service import Runner, Service, join
 from tenure.runtime.shutdown import Shutdown
 from tenure.services.dispatcher import Dispatcher
@@ -29,8 +32,6 @@ from tenure.settings import Settings
 from tenure.store.workers import Boot
 from tenure_celery.broker import broker_for
 from tenure_workers import child
-
-T_FINAL = 22.0  # s to join every service thread; the platform's grace is 30
 
 
 class Lifecycle:
@@ -41,6 +42,7 @@ class Lifecycle:
         self._settings = settings
         self._registry = registry
         self._shutdown = Shutdown()
+        self._last = Shutdown()
         self._boot_id = UUID(bytes=uuid7().bytes)
         self._channel: StopChannel | None = None
         self._runners: list[Runner] = []
@@ -60,6 +62,7 @@ class Lifecycle:
             raise SystemExit(error.exit_code) from None
         if not watcher.is_running():
             raise SystemExit(0)
+        settle_previous(self._settings, sender.hostname, self._boot_id)
         autoscale = getattr(sender, "autoscale", None)
         slots = max(int(sender.concurrency or 1), max(int(n) for n in str(autoscale).split(",")) if autoscale else 0)
         self._channel = StopChannel(slots)
@@ -72,31 +75,35 @@ class Lifecycle:
         """The pool is up: start the services, and hear signals before Celery does."""
         assert self._channel is not None
         queues = sorted(str(name) for name in sender.app.amqp.queues.consume_from)
+        slots = len(self._channel)
         boot = Boot(
-            self._boot_id,
-            sender.hostname,
-            "worker",
-            os.getpid(),
-            __version__,
-            len(self._channel),
-            queues,
-            self._registry.names,
+            self._boot_id, sender.hostname, "worker", self._pid, __version__, slots, queues, self._registry.names
         )
-        services: list[Service] = [Keeper(self._settings, self._channel, boot)]
-        wanted = {name.strip() for name in self._settings.services.split(",")}
-        if "dispatcher" in wanted:
-            services.append(Dispatcher(self._settings, broker_for(self._app, self._settings.broker)))
-        if "reaper" in wanted:
-            services.append(Reaper(self._settings))
-        watcher = self._shutdown.watcher()
-        self._runners = [Runner(service, watcher, self._service_died) for service in services]
+        keeper = Keeper(self._settings, self._channel, boot, self._registry)
+        ladder = Ladder(
+            self._channel, end_child=lambda pid: _end_child(sender, pid), settle=keeper.poke,
+            stopped_at=lambda: self._stopped_at, leave=self._leave,
+        )  # fmt: skip
+        # Keeper and ladder see the children out: they stop after the pool, the others before it.
+        last, first = self._last.watcher(), self._shutdown.watcher()
+        self._runners = [
+            *(Runner(service, last, self._service_died) for service in (keeper, ladder)),
+            *(Runner(service, first, self._service_died) for service in self._services()),
+        ]
         for runner in self._runners:
             runner.start()
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT):
             self._wrap(number)
-        self._log.info(
-            "ready", node=sender.hostname, boot_id=str(self._boot_id), slots=len(self._channel), queues=queues
-        )
+        self._log.info("ready", node=sender.hostname, boot_id=str(self._boot_id), slots=slots, queues=queues)
+
+    def _services(self) -> list[Service]:
+        wanted = {name.strip() for name in self._settings.services.split(",")}
+        made: list[Service] = []
+        if "dispatcher" in wanted:
+            made.append(Dispatcher(self._settings, broker_for(self._app, self._settings.broker)))
+        if "reaper" in wanted:
+            made.append(Reaper(self._settings))
+        return made
 
     def _wrap(self, number: int) -> None:
         """Trip our stop first, then do what Celery does: its own notice comes too late for some kinds of shutdown."""
@@ -125,18 +132,36 @@ class Lifecycle:
         if os.getpid() != self._pid:
             return
         self._trip()
-        late = join(self._runners, T_FINAL)
+        self._last.stop()
         began = self._stopped_at or time.monotonic()
-        self._log.info(
-            "stopped",
-            services=len(self._runners),
-            late=late,
-            died=self._died,
-            seconds=round(time.monotonic() - began, 2),
-        )
+        late = join(self._runners, max(0.1, times.T_FINAL - (time.monotonic() - began)))
+        self._said(late)
         if self._died or late:
-            sys.stderr.flush()
-            os._exit(1)
+            self._exit(1)
+
+    def _leave(self) -> None:
+        """T_FINAL has passed and Celery has not stopped (a frozen broker, say): what is left is recovered from leases."""
+        late = [r.service.name for r in self._runners if r.thread.is_alive() and r.service.name != Ladder.name]
+        self._said(late)
+        self._exit(1 if late or self._died else 0)
+
+    def _said(self, late: list[str]) -> None:
+        seconds = round(time.monotonic() - (self._stopped_at or time.monotonic()), 2)
+        self._log.info("stopped", services=len(self._runners), late=late, died=self._died, seconds=seconds)
+
+    def _exit(self, code: int) -> None:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+
+
+def _end_child(consumer: Any, pid: int) -> bool:
+    """SIGKILL one process of the pool, its neighbours undisturbed. False where the pool's tasks share a process."""
+    try:
+        consumer.pool.terminate_job(pid, signal.SIGKILL)
+    except NotImplementedError:
+        return False
+    return pid != os.getpid()
 
 
 def connect(app: Celery, settings: Settings, registry: Registry) -> None:

@@ -65,6 +65,16 @@ class StopChannel:
         it claims again: what it takes in hand after this call is not asked."""
         return sum(self.ask(slot, token, cause) for slot, token, _ in self.slots())
 
+    def asked(self, slot: int, token: int) -> Cause | None:
+        """For what this token was asked to stop; also answers for a child that is dead, until the slot is used again."""
+        cause = cause_for(self._slot(slot).words[Word.STOP], token)
+        return Cause(cause) if cause else None
+
+    def patience(self, slot: int) -> tuple[float, float]:
+        """(stop_within, drain) in seconds of the kind in hand."""
+        word = self._slot(slot).words[Word.PATIENCE]
+        return (word >> 32) / 1000, (word & 0xFFFFFFFF) / 1000
+
     def trust(self, slot: int, token: int, until_ns: int) -> bool:
         """Say to when the lease with this token is good: start of the renewal + lease, in `boottime_ns`.
 

@@ -6,6 +6,7 @@ It knows no Celery: a message gives it an id, and a sink takes what is to be sho
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 from uuid import UUID
@@ -52,8 +53,17 @@ class Executor:
     """One per process (per thread in a threads pool): a connection, a seat, the kinds it knows."""
 
     def __init__(
-        self, settings: Settings, registry: Registry, holder: Holder, seat: Seat, shutdown: Watcher, sink: Sink
+        self,
+        settings: Settings,
+        registry: Registry,
+        holder: Holder,
+        seat: Seat,
+        shutdown: Watcher,
+        sink: Sink,
+        *,
+        leave: Callable[[], None] | None = None,
     ) -> None:
+        """`leave` ends this process at once, whatever it is in; None where others work in it too (threads, solo)."""
         self._settings = settings
         self._registry = registry
         self._seat = seat
@@ -62,10 +72,11 @@ class Executor:
         self._connections = Connections(
             settings.session_url, lease_seconds=settings.lease_seconds, application=f"tenure attempt {holder.pid}"
         )
-        self._control = Control(seat, shutdown, self._connections)
+        self._control = Control(seat, shutdown, self._connections, leave)
         self._control.start()
         self._hot = Hotline(settings, registry.names, holder, shutdown)
         self._log = structlog.get_logger("tenure.executor")
+        self._leaving: SystemExit | None = None
         self._tiny = [spec.name for spec in registry.specs if spec.tiny]
 
     def run(self, task_id: UUID | str) -> int:
@@ -73,9 +84,11 @@ class Executor:
         if not self._shutdown.is_running():
             self._hot.decline(task_id)
             return 0
+        self._control.busy(True)
         try:
             return self._run_from(task_id)
         finally:
+            self._control.busy(False)
             self._seat.release()  # a token left standing there would be renewed for ever
 
     def _run_from(self, task_id: UUID | str) -> int:
@@ -86,8 +99,10 @@ class Executor:
             ran = self._run_all(got)
             count += len(got)
             left = self._settings.run_on_tasks - count
-            last = not self._shutdown.is_running() or left <= 0 or time.monotonic() >= end
+            last = not self._shutdown.is_running() or left <= 0 or time.monotonic() >= end or self._leaving is not None
             got = self._settle(ran, None if last else self._run_on(got[-1], ran, left))
+        if self._leaving is not None:
+            raise self._leaving  # a signal to this process asked it to leave; its task's end is written
         return count
 
     def _run_on(self, claimed: Claimed, ran: list[Ran], left: int) -> RunOn:
@@ -100,10 +115,12 @@ class Executor:
         ran: list[Ran] = []
         trusted = self._hot.trusted_until
         for claimed in got:
-            if not self._shutdown.is_running():
+            if not self._shutdown.is_running() or self._leaving is not None:
                 ran.append(Ran(claimed, outcome.RELEASE, None, None, 0.0))  # claimed, but its body never began
                 continue
-            self._seat.hold(claimed.lease.token, trusted)
+            spec = self._registry.spec(claimed.kind)
+            drain = spec.drain if spec.on_shutdown == "finish" else 0.0
+            self._seat.hold(claimed.lease.token, trusted, stop_within=spec.stop_within, drain=drain)
             self._sink.started(claimed)
             ran.append(self._run_one(claimed))
         return ran
@@ -126,6 +143,7 @@ class Executor:
             result = outcome.encode_result(answer, self._settings.result_bytes)
             how = self._of_counters(attempt)
         except BaseException as error:
+            self._leaving = error if isinstance(error, SystemExit) else None
             how = self._of_error(error, attempt, claimed)
         finally:
             self._control.watch(None)
@@ -151,7 +169,7 @@ class Executor:
         expected = isinstance(error, Stop | Retry | Reject | TenureError | SystemExit | KeyboardInterrupt)
         if how.error_code is not None and not expected:
             fields: dict[str, Any] = {"task_id": str(attempt.task_id), "kind": attempt.spec.name}
-            self._log.error("attempt_failed", **fields, error=type(error).__name__, stack=outcome.stack(error))
+            self._log.error("attempt_failed", **fields, error=type(error).__name__, frames=outcome.stack(error))
         return how
 
     def _settle(self, ran: list[Ran], run_on: RunOn | None) -> list[Claimed]:

@@ -5,9 +5,7 @@ A statement whose answer was lost may have committed. The old token still there:
 
 from __future__ import annotations
 
-import signal
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TypeVar
 from uuid import UUID
@@ -18,27 +16,17 @@ import structlog
 from tenure.model.records import Claimed, Ended, Holder, Lease
 from tenure.runtime import outcome
 from tenure.runtime.backoff import Backoff
+from tenure.runtime.masking import signals_masked
 from tenure.runtime.seat import boottime_ns
 from tenure.runtime.shutdown import Watcher
 from tenure.settings import Settings
 from tenure.store.hot import HotSession, RunOn
 
 T = TypeVar("T")
-_MASKED = {signal.SIGTERM, signal.SIGUSR1, signal.SIGQUIT, signal.SIGINT}
 # A statement that met a lock, a full server or a shutdown of it is worth another try; a mistake of ours is not.
 _PASSING = (psycopg2.OperationalError, psycopg2.InterfaceError)
 # How an attempt stands in history where that is not the task's new state.
 _HOW = {"release": "released", "retry_later": "retried", "recover": "lost"}
-
-
-@contextmanager
-def signals_masked() -> Iterator[None]:
-    """A cold shutdown raises inside the child: it must not tear the last write."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, _MASKED)
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 class Hotline:

@@ -12,14 +12,22 @@ import structlog
 from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import DBAPIError
 
-from tenure.model.stops import Cause
+from tenure.model.records import Ended
+from tenure.model.stops import Cause, stop_for
+from tenure.registry import Registry
 from tenure.runtime.channel import StopChannel
 from tenure.runtime.health import Health
+from tenure.runtime.listener import Listener
+from tenure.runtime.outcome import of_stop
 from tenure.runtime.seat import boottime_ns
+from tenure.runtime.shared import WakePipe
+from tenure.runtime.shutdown import Watcher
 from tenure.settings import Settings
 from tenure.store import leases
 from tenure.store.connect import engine_for
 from tenure.store.transitions import recover
+from tenure.store.transitions.force import force
+from tenure.store.transitions.parts import STOP_CHANNEL
 from tenure.store.workers import Boot, ended, register, seen
 
 GRACE = 5.0  # s a lease may be young without standing in a slot: its claim's answer is still on the way
@@ -30,7 +38,7 @@ class Keeper:
 
     name = "keeper"
 
-    def __init__(self, settings: Settings, channel: StopChannel, boot: Boot) -> None:
+    def __init__(self, settings: Settings, channel: StopChannel, boot: Boot, registry: Registry) -> None:
         self._settings = settings
         self._channel = channel
         self._boot = boot
@@ -41,6 +49,9 @@ class Keeper:
         self._engine: Engine = engine_for(
             settings.session_url, application="tenure keeper", pooled=True, options="-c lock_timeout=1000"
         )
+        self._registry = registry
+        self._poked = WakePipe()
+        self._listener = Listener(settings.session_url, STOP_CHANNEL)
         self._renew_at = 0.0
         self._deadlines: dict[int, float] = {}
 
@@ -57,6 +68,16 @@ class Keeper:
         self._settle_dead()
         self._health.beat()
         return self._pause()
+
+    def pause(self, watcher: Watcher, seconds: float) -> bool:
+        """Sleep until a NOTIFY of a stop request, a poke, the time, or the stop."""
+        self._listener.wait(watcher, seconds, also=self._poked)
+        self._poked.drain()
+        return watcher.is_running()
+
+    def poke(self) -> None:
+        """Look at once: a child has been ended."""
+        self._poked.ring()
 
     def _work(self) -> str | None:
         running = sum(1 for _ in self._channel.slots())
@@ -104,17 +125,32 @@ class Keeper:
                 self._log.info("stop_asked", task_id=str(task_id), cause=cause.name.lower())
 
     def _settle_dead(self) -> None:
-        """What a child that died held is settled now, not when its lease expires: nobody else can be running it."""
+        """What a child that is gone held is settled now, not when its lease expires: nobody else can be running it."""
         for slot, token, pid in self._channel.slots():
-            if _alive(pid):
-                continue
-            with self._engine.begin() as connection:
-                settled = recover.recover_process(connection, self._worker, pid, crash_bound=self._settings.crash_bound)
-                left = leases.held_by(connection, self._worker, pid)
-            if not left:  # else its session is still busy on the server and has the row: the next look settles it
-                self._channel.forget(slot, token)
-            for task_id, state, outcome in settled:
-                self._log.warning("child_died", pid=pid, task_id=str(task_id), state=state, outcome=outcome)
+            if not _alive(pid):
+                self._settle_child(slot, token, pid)
+
+    def _settle_child(self, slot: int, token: int, pid: int) -> None:
+        """By the stop that was asked, if one was: the child was ended for it. Else as lost."""
+        with self._engine.begin() as connection:
+            how = self._forced(connection, slot, token)
+            task_id = force(connection, self._worker, pid, token, how) if how else None
+        if task_id is not None and how is not None:
+            self._log.warning("forced", pid=pid, task_id=str(task_id), state=how.state, outcome=how.outcome)
+        with self._engine.begin() as connection:
+            settled = recover.recover_process(connection, self._worker, pid, crash_bound=self._settings.crash_bound)
+        self._channel.forget(slot, token)
+        for lost_id, state, outcome in settled:
+            self._log.warning("child_died", pid=pid, task_id=str(lost_id), state=state, outcome=outcome)
+
+    def _forced(self, connection: Connection, slot: int, token: int) -> Ended | None:
+        cause = self._channel.asked(slot, token)
+        if cause is None or cause is Cause.LEASE_LOST:
+            return None
+        kind = leases.kind_of(connection, self._worker, token)
+        if kind is None or kind not in self._registry:
+            return None
+        return of_stop(stop_for(cause), self._registry.spec(kind))
 
     def _ring_deadlines(self) -> None:
         now = time.monotonic()
@@ -124,12 +160,14 @@ class Keeper:
                 self._channel.ask(slot, token, Cause.DEADLINE)
 
     def close(self) -> None:
-        """Say that this boot has ended, if the database can hear it."""
+        """Settle children ended by the shutdown, and say that this boot has ended, if the database can hear it."""
         try:
+            self._settle_dead()
             with self._engine.begin() as connection:
                 ended(connection, self._worker)
         except DBAPIError as error:
             self._log.info("end_not_written", error=type(error).__name__)
+        self._listener.close()
         self._engine.dispose()
 
 

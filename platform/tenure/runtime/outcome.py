@@ -72,9 +72,9 @@ def of_database(error: BaseException) -> bool:
 def of_exception(error: BaseException, spec: KindSpec, claimed: Claimed) -> Ended:
     """The end that an exception of the body asks for."""
     if isinstance(error, Stop):
-        return _of_stop(error, spec)
+        return of_stop(error, spec)
     if isinstance(error, SystemExit | KeyboardInterrupt):
-        return _of_stop(ShuttingDown(), spec)  # a cold shutdown raises inside the body
+        return of_stop(ShuttingDown(), spec)  # a cold shutdown raises inside the body
     if isinstance(error, Reject | InvalidParams):
         return failed("rejected", "rejected", str(error))
     if isinstance(error, InvalidResult):
@@ -87,7 +87,8 @@ def of_exception(error: BaseException, spec: KindSpec, claimed: Claimed) -> Ende
     return failed("error", type(error).__name__, message)
 
 
-def _of_stop(stop: Stop, spec: KindSpec) -> Ended:
+def of_stop(stop: Stop, spec: KindSpec) -> Ended:
+    """The end that a stop asks for; LOST: none may be written."""
     if isinstance(stop, LeaseLost):
         return LOST
     if isinstance(stop, Cancelled):

@@ -16,7 +16,7 @@ _CAUSE_BITS = 4
 
 
 class Word(IntEnum):
-    """The words of a slot. The child writes the first two, the main process the others: never both the same."""
+    """The words of a slot. The child writes TOKEN, PID and PATIENCE, the main process the others: never both the same."""
 
     TOKEN = 0  # the fencing token held, 0 for none
     PID = 1
@@ -24,6 +24,7 @@ class Word(IntEnum):
     TRUST = 3  # nanoseconds of CLOCK_BOOTTIME
     TRUST_SEAL = 4  # the above, exclusive-or the token it is meant for
     FORGOTTEN = 5  # a token whose holder is dead and settled
+    PATIENCE = 6  # milliseconds: stop_within << 32 | drain; written by the child before the token
 
 
 WORDS_PER_SLOT = 8  # one cache line, so that neighbours do not slow each other
@@ -78,13 +79,16 @@ class Seat:
         self._hold = _Hold(0, 0)
         self._publish(0)  # what a dead predecessor held is not ours
 
-    def hold(self, token: int, trusted_until_ns: int = 0) -> None:
+    def hold(self, token: int, trusted_until_ns: int = 0, *, stop_within: float = 1.0, drain: float = 0.0) -> None:
         """Say which task is in hand, right after its claim, and until when its lease is good (`boottime_ns`).
+
+        `stop_within` and `drain` (s) are its kind's: how long the main process waits before it ends this child.
 
         0 means not anchored yet: trusted until the first renewal says more. ValueError for an impossible token.
         """
         check_token(token)
         self._hold = _Hold(token, trusted_until_ns)
+        self._words[Word.PATIENCE] = int(stop_within * 1000) << 32 | int(drain * 1000)
         self._publish(token)
 
     def release(self) -> None:

@@ -12,8 +12,8 @@ from typing import Protocol
 import structlog
 from sqlalchemy import Engine
 
+from tenure.runtime.listener import Listener
 from tenure.runtime.shutdown import Watcher
-from tenure.services.listener import Listener
 from tenure.settings import Settings
 from tenure.store import hints
 from tenure.store.connect import engine_for

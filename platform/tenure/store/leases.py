@@ -38,6 +38,7 @@ _STOPS = text("""select l.token, l.task_id, exists (select 1 from task_stops s w
     from task_leases l where l.worker = :worker
       and (l.deadline <= statement_timestamp() or exists (select 1 from task_stops s where s.task_id = l.task_id))""")
 
+_KIND = text("select kind from task_leases where worker = :worker and token = :token")
 _HELD = text("select task_id, token from task_leases where worker = :worker and pid = :pid")
 
 
@@ -75,6 +76,12 @@ def renew(
 def asked_to_stop(connection: Connection, worker: UUID) -> list[tuple[int, UUID, bool]]:
     """[(token, task, cancel asked)] of this worker's leases with a stop request or a passed deadline."""
     return [(r[0], r[1], r[2]) for r in connection.execute(_STOPS, {"worker": worker})]
+
+
+def kind_of(connection: Connection, worker: UUID, token: int) -> str | None:
+    """The kind this worker's token is for, or None when the lease is gone."""
+    kind: str | None = connection.execute(_KIND, {"worker": worker, "token": token}).scalar()
+    return kind
 
 
 def held_by(connection: Connection, worker: UUID, pid: int) -> list[tuple[UUID, int]]:

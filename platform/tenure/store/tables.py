@@ -116,7 +116,7 @@ workers = Table(
     "workers",
     metadata,
     _key("boot_id"),
-    *(Column(n, Text) for n in ("node", "role", "version", "work")),
+    *(Column(n, Text) for n in ("node", "role", "version", "work", "instance")),
     *(Column(n, Integer) for n in ("pid", "slots")),
     *(Column(n, ARRAY(Text)) for n in ("queues", "kinds")),
     *(_time(n) for n in ("started_at", "last_seen", "ended_at")),

@@ -11,8 +11,8 @@ from sqlalchemy import Connection, select, text
 
 from tenure.store.tables import workers
 
-_REGISTER = text("""insert into workers (boot_id, node, role, pid, version, slots, queues, kinds)
-    values (:boot_id, :node, :role, :pid, :version, :slots, :queues, :kinds)
+_REGISTER = text("""insert into workers (boot_id, node, role, pid, instance, version, slots, queues, kinds)
+    values (:boot_id, :node, :role, :pid, :instance, :version, :slots, :queues, :kinds)
     on conflict (boot_id) do update set last_seen = clock_timestamp(), ended_at = null
     where workers.boot_id = excluded.boot_id""")
 _SEEN = text(
@@ -21,6 +21,8 @@ _SEEN = text(
 _ENDED = text(
     "update workers set ended_at = clock_timestamp(), work = null where boot_id = :boot_id and ended_at is null"
 )
+_HOLDING = text("""select distinct w.boot_id, w.instance from workers w join task_leases l on l.worker = w.boot_id
+    where w.node = :node and w.boot_id <> :boot_id and w.instance <> ''""")
 
 
 @dataclass(frozen=True)
@@ -35,6 +37,7 @@ class Boot:
     slots: int
     queues: Sequence[str]
     kinds: Sequence[str]
+    instance: str = ""
 
 
 def register(connection: Connection, boot: Boot) -> None:
@@ -48,6 +51,11 @@ def seen(connection: Connection, boot_id: UUID, work: str | None = None) -> bool
 
 def ended(connection: Connection, boot_id: UUID) -> None:
     connection.execute(_ENDED, {"boot_id": boot_id})
+
+
+def holding(connection: Connection, node: str, boot_id: UUID) -> list[tuple[UUID, str]]:
+    """[(boot, instance)] of other boots of this node that still hold leases."""
+    return [(r[0], r[1]) for r in connection.execute(_HOLDING, {"node": node, "boot_id": boot_id})]
 
 
 def listing(connection: Connection) -> list[dict[str, Any]]:

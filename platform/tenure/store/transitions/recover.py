@@ -19,6 +19,7 @@ _SKIPPING = f"limit {BATCH} for update skip locked"
 _LOST = {
     "expired": f"expires <= clock_timestamp() {_SKIPPING}",
     "process": f"worker = :worker and pid = :pid {_SKIPPING}",
+    "boot": f"worker = :worker {_SKIPPING}",
 }
 _MESSAGE = "'the worker that held it is gone; nothing it wrote after losing its lease was accepted'"
 _DISCONNECTED = "'its worker lost the database; nothing that was not committed before counts'"
@@ -78,3 +79,8 @@ def recover_process(
 ) -> list[tuple[UUID, str, str | None]]:
     """Settle what a child process known to be dead held, without waiting for its lease."""
     return _run(connection, "process", crash_bound, {"worker": worker, "pid": pid})
+
+
+def recover_boot(connection: Connection, worker: UUID, *, crash_bound: int) -> list[tuple[UUID, str, str | None]]:
+    """Settle up to BATCH tasks of a boot known to be gone. Loop until it answers []."""
+    return _run(connection, "boot", crash_bound, {"worker": worker})

@@ -9,7 +9,7 @@ import psycopg2.extensions
 import structlog
 
 from tenure.runtime.backoff import Backoff
-from tenure.runtime.shutdown import Watcher
+from tenure.runtime.shutdown import HasFileno, Watcher
 from tenure.store.connect import session_arguments
 from tenure.store.hot import driver_dsn
 
@@ -25,14 +25,15 @@ class Listener:
         self._not_before = 0.0
         self._log = structlog.get_logger("tenure.listener")
 
-    def wait(self, watcher: Watcher, seconds: float) -> bool:
-        """True unless there was a stop. Without a connection it is a plain, stop-aware sleep."""
+    def wait(self, watcher: Watcher, seconds: float, *, also: HasFileno | None = None) -> bool:
+        """True unless there was a stop. `also`: something else whose readability ends the wait."""
         if seconds <= 0:
             return watcher.is_running()
         connection = self._connected()
-        if connection is None:
+        sources: list[HasFileno] = [source for source in (connection, also) if source is not None]
+        if not sources:
             return watcher.sleep(seconds)
-        if watcher.wait_readable(connection, seconds):
+        if connection in watcher.wait_readable(sources, seconds) and connection is not None:
             try:
                 connection.poll()
                 connection.notifies.clear()

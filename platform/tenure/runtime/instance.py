@@ -1,0 +1,39 @@
+"""Which process this is, for good: machine boot, pid and start time. A pid alone comes again, in containers at once."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+_MACHINE = Path("/proc/sys/kernel/random/boot_id")
+
+
+def instance(pid: int | None = None) -> str:
+    """`machine boot/pid/start time` of a running process; empty where the system cannot tell (no /proc)."""
+    pid = pid or os.getpid()
+    started = _started(pid)
+    try:
+        return f"{_MACHINE.read_text().strip()}/{pid}/{started}" if started else ""
+    except OSError:
+        return ""
+
+
+def gone(other: str) -> bool:
+    """Whether that process is known to be gone. False when it runs, or was another machine's: expiry decides there.
+
+    Two containers of one machine must not share a node name: neither sees the other's processes.
+    """
+    try:
+        machine, pid, started = other.split("/")
+        return machine == _MACHINE.read_text().strip() and _started(int(pid)) != started
+    except (OSError, ValueError):
+        return False
+
+
+def _started(pid: int) -> str | None:
+    """Clock ticks between the machine's boot and the start of the process; None for one that is gone or dead."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    except OSError:
+        return None
+    return None if fields[0] in ("Z", "X") else fields[19]

@@ -1,0 +1,90 @@
+"""The last rungs of the escalation ladder, in the worker's main process: end a child that did not stop, then ourselves.
+
+Needs no database and no broker: it must work when those are what hangs.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import structlog
+
+from tenure.model.stops import Cause
+from tenure.runtime import times
+from tenure.runtime.channel import StopChannel
+
+PACE = 0.1  # s between looks at the slots: a few words of memory
+
+
+@dataclass
+class _Asked:
+    cause: Cause
+    at: float
+    ended: bool = False
+
+
+class Ladder:
+    """Stepped by `run_once`. `end_child` kills one pid of the pool; `settle` is poked when one was ended; `leave` ends
+    this process when T_FINAL has passed since the stop."""
+
+    name = "ladder"
+
+    def __init__(
+        self,
+        channel: StopChannel,
+        *,
+        end_child: Callable[[int], bool],
+        settle: Callable[[], None],
+        stopped_at: Callable[[], float | None],
+        leave: Callable[[], None],
+    ) -> None:
+        self._channel = channel
+        self._end_child = end_child
+        self._settle = settle
+        self._stopped_at = stopped_at
+        self._leave = leave
+        self._asked: dict[int, _Asked] = {}
+        self._log = structlog.get_logger("tenure.ladder")
+
+    def run_once(self) -> float:
+        now = time.monotonic()
+        stopped_at = self._stopped_at()
+        if stopped_at is not None and now - stopped_at >= times.T_FINAL:
+            self._leave()
+        seen = set()
+        for slot, token, pid in self._channel.slots():
+            cause = self._channel.asked(slot, token) or (Cause.SHUTDOWN if stopped_at is not None else None)
+            if cause is None:
+                continue
+            seen.add(token)
+            asked = self._asked.setdefault(token, _Asked(cause, now))
+            if cause.rank < asked.cause.rank:
+                asked.cause = cause
+            if not asked.ended and now - asked.at >= self._bound(slot, asked.cause):
+                asked.ended = self._end(slot, token, pid, asked)
+        self._asked = {token: asked for token, asked in self._asked.items() if token in seen}
+        return PACE
+
+    def _bound(self, slot: int, cause: Cause) -> float:
+        """Seconds this cause leaves the child, counted from when it was asked."""
+        stop_within, drain = self._channel.patience(slot)
+        if cause is Cause.SHUTDOWN:
+            return times.T_MAIN_SHUTDOWN + drain
+        return stop_within + times.MAIN_AFTER_CHILD
+
+    def _end(self, slot: int, token: int, pid: int, asked: _Asked) -> bool:
+        if self._channel.held(slot) != (token, pid):
+            return True  # it moved on in this very moment
+        ended = self._end_child(pid)
+        said = {"pid": pid, "token": token, "cause": asked.cause.name.lower()}
+        if ended:
+            self._log.warning("child_ended", **said)
+        else:
+            self._log.warning("did_not_stop", **said)
+        self._settle()
+        return True
+
+    def close(self) -> None:
+        """Nothing is held."""
