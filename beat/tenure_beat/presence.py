@@ -19,9 +19,7 @@ class Presence:
 
     def __init__(self, settings: Settings, boot: Boot, *, options: str = "") -> None:
         self._boot = boot
-        self._engine = engine_for(
-            settings.session_url, application=f"tenure {boot.role}", pooled=True, options=options
-        )
+        self._engine = engine_for(settings.session_url, application=f"tenure {boot.role}", pooled=True, options=options)
         self._log = structlog.get_logger("tenure.presence")
 
     def run_once(self) -> float:

@@ -4,22 +4,22 @@ import json
 import os
 import signal
 import time
+from collections.abc import Iterator
 from pathlib import Path
+from uuid import UUID
 
 import pytest
-from sqlalchemy import Connection, make_url, text
+from sqlalchemy import make_url, text
+from uuid_utils.compat import uuid7
 
-from tenure import settings
 from tenure.client import submit
+from tenure.migrate import migrate
 from tenure.model.records import Holder, Initiator
 from tenure.store.hot import HotSession
-from tenure_beat.scheduler import SESSION
 from tests.support.celery_processes import CeleryProcess
 from tests.support.databases import Database
 from tests.support.servers import OwnServers
 from tests.support.until import until
-from uuid_utils.compat import uuid7
-from uuid import UUID
 
 BEAT = ("celery", "-A", "tenure_beat", "-q", "beat", "-S", "tenure", "-l", "INFO")
 
@@ -40,7 +40,7 @@ class Beats:
 
 
 @pytest.fixture
-def beats(tmp_path: Path, database: Database, broker_url: str):
+def beats(tmp_path: Path, database: Database, broker_url: str) -> Iterator[Beats]:
     made = Beats(tmp_path, database.url, broker_url)
     yield made
     for beat in made.started:
@@ -133,8 +133,6 @@ def test_a_wrong_setting_is_one_line_and_exit_code_2(beats: Beats) -> None:
 
 def test_beat_outlives_a_restart_of_the_database_and_needs_no_broker(tmp_path: Path) -> None:
     with OwnServers() as own:
-        from tenure.migrate import migrate
-
         migrate(own.database_url)
         with CeleryProcess(
             BEAT, home=tmp_path, name="beat", database_url=own.database_url, broker_url=own.broker_url
@@ -151,3 +149,20 @@ def test_beat_outlives_a_restart_of_the_database_and_needs_no_broker(tmp_path: P
             beat.send(signal.SIGTERM)
             assert beat.wait(10) == 0
             assert "Traceback" not in beat.text()
+
+
+@pytest.mark.skipif(os.environ.get("TENURE_TEST_SCALE") != "full", reason="half a minute: only in make chaos")
+def test_beat_leaves_in_time_while_the_database_is_frozen_and_names_what_hung(tmp_path: Path) -> None:
+    with OwnServers(valkey=False) as own:
+        migrate(own.database_url)
+        with CeleryProcess(
+            BEAT, home=tmp_path, name="beat", database_url=own.database_url, broker_url="redis://127.0.0.1:1/0"
+        ) as beat:
+            beat.wait_for('"ready"')
+            own.freeze_postgres()
+            time.sleep(6)  # every loop has begun another round
+            began = time.monotonic()
+            beat.send(signal.SIGTERM)
+            assert beat.wait(30) == 1
+            assert time.monotonic() - began < 25
+            assert '"late": ["presence", "reaper"]' in beat.text().splitlines()[-1]

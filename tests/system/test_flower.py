@@ -63,9 +63,7 @@ def flower(tmp_path: Path, database: Database, broker_url: str) -> Iterator[Flow
     port = free_port()
     arguments = ("tenure_workers.flower", f"--port={port}")
     urls = {"database_url": database.url, "broker_url": broker_url}
-    with CeleryProcess(
-        arguments, home=tmp_path, name="flower", **urls, FLOWER_UNAUTHENTICATED_API="true"
-    ) as process:
+    with CeleryProcess(arguments, home=tmp_path, name="flower", **urls, FLOWER_UNAUTHENTICATED_API="true") as process:
         yield Flower(process, port)
 
 
@@ -105,8 +103,10 @@ def test_flower_keeps_nothing_of_what_a_foreign_event_carries(flower: Flower, br
         until(lambda: flower.tasks()["f-1"]["state"] == "SUCCESS")
     assert "s3cret" not in json.dumps(flower.tasks())
     assert "s3cret" not in flower.get("/task/f-1")
-    assert "s3cret" not in flower.get("/tasks/datatable?draw=1&start=0&length=10&search[value]=&order[0][column]=0"
-                                      "&order[0][dir]=asc&columns[0][data]=name")
+    assert "s3cret" not in flower.get(
+        "/tasks/datatable?draw=1&start=0&length=10&search[value]=&order[0][column]=0"
+        "&order[0][dir]=asc&columns[0][data]=name"
+    )
 
 
 def test_flower_only_reads_and_leaves_with_0(flower: Flower) -> None:
