@@ -16,7 +16,6 @@ from tenure.runtime.seat import Seat
 from tenure.runtime.shutdown import Watcher
 
 _LOOK = 0.25  # s between looks while a body runs: trust runs out without a word from anybody
-_IDLE = 5.0
 
 
 class Control:
@@ -29,6 +28,7 @@ class Control:
         self._attempt: Attempt | None = None
         self._log = structlog.get_logger("tenure.control")
         self._began = threading.Event()
+        self._ended = False
 
     def start(self) -> None:
         threading.Thread(target=self._run, name="tenure-control", daemon=True).start()
@@ -39,13 +39,18 @@ class Control:
         if attempt is not None:
             self._began.set()
 
+    def close(self) -> None:
+        """Let the thread end, within its next look."""
+        self._ended = True
+        self._began.set()
+
     def _run(self) -> None:
         stopped_at: float | None = None
         known: Attempt | None = None
-        while True:
+        while not self._ended:
             attempt = self._attempt
             if attempt is None:
-                self._began.wait(_IDLE)
+                self._began.wait()
                 self._began.clear()
                 continue
             if attempt is not known:

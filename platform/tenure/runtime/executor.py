@@ -151,7 +151,7 @@ class Executor:
         expected = isinstance(error, Stop | Retry | Reject | TenureError | SystemExit | KeyboardInterrupt)
         if how.error_code is not None and not expected:
             fields: dict[str, Any] = {"task_id": str(attempt.task_id), "kind": attempt.spec.name}
-            self._log.error("attempt_failed", **fields, error=type(error).__name__, stack=outcome.stack(error))
+            self._log.error("attempt_failed", **fields, error=type(error).__name__, frames=outcome.stack(error))
         return how
 
     def _settle(self, ran: list[Ran], run_on: RunOn | None) -> list[Claimed]:
@@ -173,5 +173,6 @@ class Executor:
         return got
 
     def close(self) -> None:
+        self._control.close()
         self._hot.close()
         self._connections.dispose()
