@@ -21,7 +21,6 @@ from tenure.runtime.seat import Seat
 from tenure.runtime.shutdown import Watcher
 
 _LOOK = 0.25  # s between looks while a body runs: trust runs out without a word from anybody
-_IDLE = 5.0
 
 
 class Control:
@@ -38,6 +37,7 @@ class Control:
         self._busy = False
         self._log = structlog.get_logger("tenure.control")
         self._began = threading.Event()
+        self._ended = False
 
     def start(self) -> None:
         # Signals are the body thread's: here one would be taken while that thread masks it for its last write.
@@ -55,14 +55,19 @@ class Control:
         self._busy = now
         self._began.set()
 
+    def close(self) -> None:
+        """Let the thread end, within its next look."""
+        self._ended = True
+        self._began.set()
+
     def _run(self) -> None:
         stopped_at: float | None = None
         known: Attempt | None = None
         shut_at: float | None = None
-        while True:
+        while not self._ended:
             attempt = self._attempt
             if not self._busy:
-                self._began.wait(_IDLE)
+                self._began.wait()
                 self._began.clear()
                 continue
             now = time.monotonic()

@@ -191,5 +191,6 @@ class Executor:
         return got
 
     def close(self) -> None:
+        self._control.close()
         self._hot.close()
         self._connections.dispose()

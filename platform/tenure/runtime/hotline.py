@@ -20,7 +20,7 @@ from tenure.runtime.masking import signals_masked
 from tenure.runtime.seat import boottime_ns
 from tenure.runtime.shutdown import Watcher
 from tenure.settings import Settings
-from tenure.store.hot import HotSession, RunOn
+from tenure.store.hot import Backend, HotSession, RunOn
 
 T = TypeVar("T")
 # A statement that met a lock, a full server or a shutdown of it is worth another try; a mistake of ours is not.
@@ -42,6 +42,7 @@ class Hotline:
         self._shutdown = shutdown
         self._session: HotSession | None = None
         self._in_hand: set[int] = set()
+        self._lost: list[Backend] = []
         self._asked_at = boottime_ns()
         self._retried = False  # whether the last statement went through only after an earlier answer was lost
         self._log = structlog.get_logger("tenure.hotline")
@@ -68,6 +69,11 @@ class Hotline:
         if self._session is not None:
             self._session.close()
             self._session = None
+
+    def _lose(self) -> None:
+        if self._session is not None:
+            self._lost.append(self._session.backend)
+        self.close()
 
     def claim(self, task_id: UUID | str) -> Claimed | None:
         """One task by id. After a lost answer whatever was claimed unseen is handed back, then it is tried again."""
@@ -158,7 +164,7 @@ class Hotline:
                     raise
                 self._log.warning("database_away", error=type(error).__name__, attempt=backoff.attempt())
                 lost = True
-                self.close()
+                self._lose()
             # A stop leaves no time to wait for the database: what could not be written is recovered from the lease.
             if not self._shutdown.is_running() and backoff.attempt() > 0:
                 return None
@@ -171,7 +177,13 @@ class Hotline:
         return isinstance(error, _PASSING) or self.broken
 
     def _hand_back(self) -> None:
-        """Release what this process holds but does not know of: a claim that committed while its answer was lost."""
+        """Release what this process holds but does not know of: a claim that committed while its answer was lost.
+
+        The lost session may still be at it: first it has to be gone from the server.
+        """
+        while self._lost:
+            self.session.end_session(self._lost[-1])
+            self._lost.pop()
         for lease in self.session.held():
             if lease.token not in self._in_hand:
                 self._log.warning("unknown_claim_released", task_id=str(lease.task_id), token=lease.token)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 import psycopg2
@@ -49,7 +49,19 @@ _STATEMENTS = {
 }
 _PARAMETER = re.compile(r"(?<!:):([a-z_]+)")
 
+# The pid alone may be another's by now.
+_BACKEND = "select pid, backend_start::text from pg_stat_activity where pid = pg_backend_pid()"
+_END_BACKEND = """select pg_terminate_backend(pid, 2000) from pg_stat_activity
+    where pid = %(pid)s and backend_start = %(start)s::timestamptz and pid <> pg_backend_pid()"""
+
 Driver = psycopg2.extensions.connection
+
+
+class Backend(NamedTuple):
+    """One session as the server knows it."""
+
+    pid: int
+    start: str
 
 
 def driver_dsn(url: str) -> dict[str, Any]:
@@ -108,6 +120,8 @@ class HotSession:
             self._cursor = self._connection.cursor()
             for prepare, _ in _PREPARED.values():
                 self._cursor.execute(prepare)
+            self._cursor.execute(_BACKEND)
+            self.backend = Backend(*self._cursor.fetchone())
         except BaseException:
             self._connection.close()
             raise
@@ -195,6 +209,15 @@ class HotSession:
         """Those of these tokens whose attempt stands in history as ended by us this way: what a lost answer said."""
         values = {"ids": [str(lease.task_id) for lease in leases], "tokens": [lease.token for lease in leases]}
         return {row[0] for row in self._run("wrote", {**values, "state": how})}
+
+    def end_session(self, backend: Backend) -> None:
+        """See a lost session of ours off the server: only then does `held` tell all that its last statement did.
+
+        psycopg2.OperationalError when it does not end within 2 s.
+        """
+        self._cursor.execute(_END_BACKEND, backend._asdict())
+        if self._cursor.fetchall() == [(False,)]:
+            raise psycopg2.OperationalError("the lost session has not ended yet")
 
     def held(self) -> list[Lease]:
         """What this process holds, as the database knows it."""
