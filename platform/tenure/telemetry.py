@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import re
 import sys
+import traceback
 from collections.abc import MutableMapping
 from typing import Any
 
@@ -17,6 +18,17 @@ def _redact(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> Muta
     for name, value in event.items():
         if isinstance(value, str) and "://" in value:
             event[name] = _CREDENTIALS.sub(r"\1***@", value)
+    return event
+
+
+def _without_values(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    """An exception by class and stack: its text may hold rows, addresses or a driver's message."""
+    found = event.pop("exc_info", None)
+    error = found[1] if isinstance(found, tuple) else found
+    if isinstance(error, BaseException):
+        frames = traceback.extract_tb(error.__traceback__)
+        event["error"] = type(error).__name__
+        event["stack"] = [f"{frame.filename.rsplit('/', 1)[-1]}:{frame.lineno} {frame.name}" for frame in frames]
     return event
 
 
@@ -41,12 +53,12 @@ def configure(level: str = "INFO", *, human: bool = False) -> None:
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
             foreign_pre_chain=shared,
-            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, _redact, render],
+            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, _without_values, _redact, render],
         )
     )
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level)
     # Celery says at INFO which message it received and how long it took: four lines a task, none about the truth.
-    for chatty in ("celery.worker.strategy", "celery.app.trace", "kombu", "amqp"):
+    for chatty in ("celery.worker.strategy", "celery.app.trace", "kombu", "amqp", "alembic"):
         logging.getLogger(chatty).setLevel("WARNING")
