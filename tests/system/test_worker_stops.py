@@ -66,10 +66,12 @@ def test_a_kind_that_is_handed_on_is_resumed_by_another_worker(
         first.wait_ready()
         ids = tasks.submit(handed_on, 2, steps=steps, seconds=0.05)
         running(tasks, 2)
-        with Worker(module_database.url, module_broker, name="second") as second:
-            second.wait_ready()
-            assert first.stop()[0] == 0
-            tasks.wait_ended(ids, 30, watch=[second])
+        assert first.stop()[0] == 0
+    assert tasks.states(ids) == {"queued": 2}
+    assert tasks.leases() == 0
+    with Worker(module_database.url, module_broker, name="second") as second:
+        second.wait_ready()
+        tasks.wait_ended(ids, 30, watch=[second])
     tasks.assert_exactly_once(ids, steps)
     for task_id in ids:
         assert [verb for verb, _ in tasks.history(task_id)] == ["submit", "claim", "release", "claim", "succeed"]

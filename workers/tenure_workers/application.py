@@ -25,6 +25,7 @@ def application() -> Celery:
     except TenureError as error:
         print(f"tenure: {error}", file=sys.stderr)
         raise SystemExit(error.exit_code) from None
+    app.conf.worker_consumer = "tenure_workers.consumer:Consumer"
     telemetry.configure()
     _register(app, kinds)
     lifecycle.connect(app, found, kinds)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import signal
 import sys
@@ -49,6 +50,7 @@ class Lifecycle:
         self._pid = os.getpid()
         self._stopped_at: float | None = None
         self._died: list[str] = []
+        self._ended = False
         self._log = structlog.get_logger("tenure.worker")
 
     def init(self, sender: Any, **_: Any) -> None:
@@ -92,6 +94,8 @@ class Lifecycle:
         ]
         for runner in self._runners:
             runner.start()
+        # A cold shutdown and an error of the consumer's end without Celery's worker_shutdown.
+        atexit.register(self.stopped)
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT):
             self._wrap(number)
         self._log.info("ready", node=sender.hostname, boot_id=str(self._boot_id), slots=slots, queues=queues)
@@ -128,9 +132,10 @@ class Lifecycle:
         os.kill(self._pid, signal.SIGTERM)
 
     def stopped(self, **_: Any) -> None:
-        """Celery has stopped its consumer and pool: join the services, say who did not stop."""
-        if os.getpid() != self._pid:
+        """Celery has stopped its consumer and pool: join the services, say who did not stop. Once."""
+        if os.getpid() != self._pid or self._ended:
             return
+        self._ended = True
         self._trip()
         self._last.stop()
         began = self._stopped_at or time.monotonic()
