@@ -22,6 +22,7 @@ from tenure.model.stops import Cause
 from tenure.registry import Registry
 from tenure.runtime import times
 from tenure.runtime.channel import StopChannel
+from tenure.runtime.instance import instance
 from tenure.runtime.keeper import Keeper
 from tenure.runtime.ladder import Ladder
 from tenure.runtime.previous import settle_previous
@@ -79,8 +80,8 @@ class Lifecycle:
         queues = sorted(str(name) for name in sender.app.amqp.queues.consume_from)
         slots = len(self._channel)
         boot = Boot(
-            self._boot_id, sender.hostname, "worker", self._pid, __version__, slots, queues, self._registry.names
-        )
+            self._boot_id, sender.hostname, "worker", self._pid, __version__, slots, queues, self._registry.names, instance(),
+        )  # fmt: skip
         keeper = Keeper(self._settings, self._channel, boot, self._registry)
         ladder = Ladder(
             self._channel, end_child=lambda pid: _end_child(sender, pid), settle=keeper.poke,

@@ -41,12 +41,12 @@ def worker_command(
 
 def beat_command() -> list[str]:
     """Celery's beat with our scheduler: schedules live in the database, no file is written."""
-    return [*_celery("beat"), "-S", "tenure_beat.scheduler:TenureScheduler", "-l", "INFO"]
+    return [sys.executable, "-m", "celery", "-A", "tenure_beat", "-q", "beat", "-S", "tenure", "-l", "INFO"]
 
 
 def flower_command(*, port: int, address: str) -> list[str]:
     """Flower with our pages."""
-    return [*_celery("flower"), f"--port={port}", f"--address={address}"]
+    return [sys.executable, "-m", "tenure_workers.flower", f"--port={port}", f"--address={address}"]
 
 
 def _celery(command: str) -> list[str]:
