@@ -39,6 +39,7 @@ bench: setup ## measured beside comparators in the same run
 
 docs: setup ## redraw the pages that come from the code
 	@$(BIN)/python -m tenure.model.drawing docs/state-machines.md
+	@$(BIN)/python tools/settings_page.py docs/settings.md
 
 lock: setup ## resolve again, newest versions that fit together
 	@$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links \
