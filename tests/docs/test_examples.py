@@ -1,40 +1,29 @@
 """The examples of docs/examples, run as they stand: the application in its transaction, the kind in an executor."""
 
-import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
-from uuid import UUID, uuid4
+from uuid import UUID
 
 import pytest
 from sqlalchemy import Engine, event, text
 
-from tenure import client, registry, settings
-from tenure.model.records import Holder
+from tenure import client
 from tenure.model.states import State
-from tenure.runtime.channel import StopChannel
-from tenure.runtime.executor import Executor
-from tenure.runtime.shutdown import Shutdown
 from tests.support.databases import Database
+from tests.support.executing import run
 
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
 NAMES = ["Ada", "Grace", "Edsger"]
-
-
-class Silent:
-    """A sink that shows nothing: Flower is not what is tested."""
-
-    def started(self, claimed: Any) -> None: ...
-    def ended(self, claimed: Any, how: Any, seconds: float) -> None: ...
 
 
 @pytest.fixture
 def app(database: Database, monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
     """The example application, its table made."""
     monkeypatch.setenv("TENURE_DATABASE_URL", database.url)
-    monkeypatch.setenv("TENURE_KINDS", "hello_kind")
+    monkeypatch.delenv("TENURE_BROKER_URL", raising=False)  # submitting needs none
     monkeypatch.syspath_prepend(str(EXAMPLES))
     import hello_app  # found through the path just added
 
@@ -42,18 +31,6 @@ def app(database: Database, monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleT
     yield hello_app
     for name in ("hello_app", "hello_kind"):
         sys.modules.pop(name, None)
-
-
-@pytest.fixture
-def run(app: ModuleType) -> Iterator[Any]:
-    """Runs one task by its id, as a worker's child does."""
-    known = settings.load()
-    kinds = registry.load(known.kind_packages)
-    seat, watcher = StopChannel(1).seat(0), Shutdown().watcher()
-    executor = Executor(known, kinds, Holder(uuid4(), os.getpid()), seat, watcher, Silent())
-    yield executor.run
-    executor.close()
-    registry.load.cache_clear()
 
 
 def _tasks(engine: Engine) -> list[dict[str, Any]]:
@@ -66,9 +43,9 @@ def _get(engine: Engine, task_id: UUID) -> dict[str, Any]:
         return client.get(connection, task_id)
 
 
-def test_the_hello_kind_greets_page_by_page(app: ModuleType, run: Any, database: Database) -> None:
+def test_the_hello_kind_greets_page_by_page(app: ModuleType, database: Database) -> None:
     task_id = app.invite(database.engine, NAMES)
-    assert run(task_id) == 1
+    assert run(database, task_id, app.hello) == 1
     task = _get(database.engine, task_id)
     assert (task["state"], task["result"]) == (State.SUCCEEDED, {"greeted": 3})
     assert task["checkpoint"]["sequence"] == 2, "three guests are two pages of two"
@@ -90,7 +67,6 @@ def test_a_rolled_back_submission_leaves_neither_rows_nor_a_task(app: ModuleType
         assert connection.execute(text("select count(*) from guests")).scalar() == 0
 
 
-def test_the_application_needs_no_broker(app: ModuleType, database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("TENURE_BROKER_URL", raising=False)
+def test_a_committed_submission_is_queued_without_a_broker(app: ModuleType, database: Database) -> None:
     task_id = app.invite(database.engine, NAMES)
     assert [(t["id"], t["state"]) for t in _tasks(database.engine)] == [(task_id, State.QUEUED)]
