@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from rich.console import Console
 
-from bench import latency, noop, renewal, table
+from bench import latency, noop, reindex, renewal, table
 from bench.conditions import conditions
 from bench.figures import Figure
 from bench.place import place
@@ -20,6 +20,7 @@ from tenure.model.errors import TenureError
 PARTS: dict[str, Callable[[Run], Iterator[Figure]]] = {
     noop.PART: noop.measure,
     latency.PART: latency.measure,
+    reindex.PART: reindex.measure,
     renewal.PART: renewal.measure,
 }
 

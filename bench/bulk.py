@@ -75,7 +75,8 @@ def rate(connection: Connection, bulk: Bulk, *, seconds: float = 120.0) -> float
     until(done, seconds=seconds, pace=0.05, what=bulk.run)
     verify(connection, bulk)
     with connection.begin():
-        return bulk.n / (connection.execute(_LAST, {"run": bulk.run}).scalar_one() - bulk.commit)
+        last: float = connection.execute(_LAST, {"run": bulk.run}).scalar_one()
+    return bulk.n / (last - bulk.commit)
 
 
 def verify(connection: Connection, bulk: Bulk) -> None:

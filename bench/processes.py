@@ -30,7 +30,7 @@ def process(
         running = subprocess.Popen(
             [sys.executable, *command],
             cwd=root,
-            env={**os.environ, **environment},
+            env={**os.environ, "PYTHONPATH": str(root), **environment},  # a console script does not see its directory
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
@@ -38,8 +38,15 @@ def process(
         )
     try:
         yield running
+    except BenchError as error:
+        raise BenchError(f"{error}; the last of {name}'s output: {_tail(logs / f'{name}.log')}") from None
     finally:
         _stop(running)
+
+
+def _tail(log: Path) -> str:
+    lines = log.read_text(errors="replace").strip().splitlines()
+    return " | ".join(line[:200] for line in lines[-3:]) or "nothing"
 
 
 def _stop(running: subprocess.Popen[bytes]) -> None:

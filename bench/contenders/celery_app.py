@@ -19,7 +19,7 @@ app.conf.update(settings_of([QUEUE], QUEUE), task_queues=[Queue(QUEUE)])
 _notes: list[int] = []
 
 
-@app.task(name="bare.noop")
+@app.task(name="bare.noop")  # type: ignore[untyped-decorator]
 def noop(index: int = 0) -> None:
     """16 bytes appended to a file: some microseconds, the least that tells when it ran."""
     if not _notes:

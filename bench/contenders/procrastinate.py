@@ -11,7 +11,6 @@ import psycopg
 from procrastinate import App, SyncPsycopgConnector
 from psycopg.conninfo import make_conninfo
 
-from bench.contenders.procrastinate_app import app
 from bench.place import Place
 from bench.processes import BenchError, process, until
 from bench.worker import SLOTS
@@ -71,7 +70,8 @@ class Procrastinate:
 def procrastinate(place: Place) -> Iterator[Procrastinate]:
     """A database of its own with procrastinate's schema in it."""
     conninfo = make_conninfo(**driver_dsn(place.database("procrastinate", migrated=False)))
-    here = app.with_connector(SyncPsycopgConnector(conninfo=conninfo))
+    # An app without tasks sends by name: the workers have the task.
+    here = App(connector=SyncPsycopgConnector(conninfo=conninfo))
     with here.open(), psycopg.connect(conninfo, autocommit=True) as look:
         here.schema_manager.apply_schema()
         yield Procrastinate(place, here, conninfo, look)
