@@ -17,7 +17,7 @@ _LIVE = """exists (select 1 from task_leases l where l.task_id = :task_id and l.
 _SAVE = text(f"""insert into task_checkpoints as c
         (task_id, sequence, token, cursor, total, processed, succeeded, failed, updated_at)
     select :task_id, 1, :token, cast(:cursor as jsonb), cast(:total as bigint), :processed, :succeeded, :failed, clock_timestamp()
-    where {_LIVE}
+    where {_LIVE} and (:expected = 0 or exists (select 1 from task_checkpoints o where o.task_id = :task_id))
     on conflict (task_id) do update set sequence = c.sequence + 1, token = excluded.token, cursor = excluded.cursor,
         total = coalesce(excluded.total, c.total), processed = c.processed + excluded.processed,
         succeeded = c.succeeded + excluded.succeeded, failed = c.failed + excluded.failed, updated_at = excluded.updated_at
