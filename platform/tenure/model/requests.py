@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Mapping
 from datetime import datetime, timedelta
+from decimal import Decimal
 from typing import Any
 
 from pydantic import BaseModel
@@ -24,6 +26,15 @@ _NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
 def holds_nul(document: str) -> bool:
     """Whether JSON text holds a NUL character, which jsonb cannot store."""
     return "\\u0000" in document and _NUL.search(document) is not None
+
+
+def finite(value: Any) -> bool:
+    """Whether no NaN and no infinity is anywhere in a model's dump."""
+    if isinstance(value, float | Decimal):
+        return math.isfinite(value)
+    if isinstance(value, Mapping):
+        return all(finite(part) for pair in value.items() for part in pair)
+    return not isinstance(value, list | tuple | set | frozenset) or all(finite(part) for part in value)
 
 
 def check_text(**texts: str | None) -> None:
@@ -102,6 +113,9 @@ def encode(spec: KindSpec, params: Mapping[str, Any] | BaseModel, limit: int) ->
         size = len(text.encode())
     except (ValueError, RecursionError):
         raise InvalidParams(f"{spec.name}: params hold a number, text or depth that JSON cannot carry") from None
+    # A model's own dump turns them into null, and the body would never know.
+    if "null" in text and not finite(model.model_dump()):
+        raise InvalidParams(f"{spec.name}: params hold a number that is not finite, which JSON cannot carry")
     if holds_nul(text):
         raise InvalidParams(f"{spec.name}: params hold a NUL character, which cannot be stored")
     if size > limit:
