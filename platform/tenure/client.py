@@ -32,7 +32,7 @@ from tenure.model.errors import (
 from tenure.model.kinds import Kind, KindSpec
 from tenure.model.records import Initiator, Submitted
 from tenure.model.states import TERMINAL, State
-from tenure.store import reads
+from tenure.store import checkpoints, reads
 from tenure.store.transitions import cancel as cancelling
 from tenure.store.transitions import submit as submitting
 from tenure.why import why as why
@@ -130,7 +130,10 @@ def create(
         retry_of=retry_of,
         note=note,
     )
-    return _insert(database, spec, submission)
+    made = _insert(database, spec, submission)
+    if made.created and retry_of is not None and spec.retry_resumes:
+        checkpoints.carry(database, made.id)
+    return made
 
 
 def _check(
@@ -262,7 +265,8 @@ def retry(
     params: Mapping[str, Any] | BaseModel | None = None,
     reason: str | None = None,
 ) -> Submitted:
-    """A new task linked to an ended one, from scratch. Raises NoSuchTask, NotTerminal, KindIsInternal, InvalidParams.
+    """A new task linked to an ended one, from scratch; a kind with `retry_resumes` goes on from the checkpoint when the
+    params are the same. Raises NoSuchTask, NotTerminal, KindIsInternal, InvalidParams.
 
     Params are redacted when a task ends: give them anew, unless the kind keeps them or takes none.
     """
