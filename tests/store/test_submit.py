@@ -221,6 +221,7 @@ CANNOT: dict[str, tuple[type[TenureError], dict[str, Any]]] = {
     "params with half a character in a name": (InvalidParams, {"params": {LONE: 1}}),
     "params that are not a number": (InvalidParams, {"params": {"a": float("nan")}}),
     "params without end": (InvalidParams, {"params": {"a": float("inf")}}),
+    "params that are not finite, deep down": (InvalidParams, {"params": {"a": [{"b": [1, -float("inf")]}]}}),
     "params that are no object": (InvalidParams, {"params": ["a"]}),
     "params above the limit": (PayloadTooLarge, {"params": {"a": "x" * (1 << 20)}}),
     "a key of 256 bytes": (UsageError, {"key": "é" * 128}),
@@ -286,7 +287,7 @@ STORED: dict[str, Callable[[], dict[str, Any]]] = {
     "two of them": lambda: {"a": "\\\\u0000 \\u0000"},
     "a whole pair": lambda: {"a": "\U0001f680"},
     "control characters": lambda: {"a": "\x01\x1f\x7f"},
-    "a large number": lambda: {"a": 10**400, "b": -1.5e300},
+    "a large number": lambda: {"a": 10**400, "b": -1.5, "c": None},
 }
 
 
