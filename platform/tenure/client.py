@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import zlib
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
@@ -19,6 +18,7 @@ from sqlalchemy.orm import Session
 from uuid_utils.compat import uuid7
 
 from tenure import registry, settings
+from tenure.model import requests
 from tenure.model.errors import (
     ActiveLimitReached,
     IdempotencyConflict,
@@ -26,21 +26,18 @@ from tenure.model.errors import (
     KindIsInternal,
     NoSuchTask,
     NotTerminal,
-    PayloadTooLarge,
     TooLate,
-    UsageError,
     shortened,
 )
 from tenure.model.kinds import Kind, KindSpec
 from tenure.model.records import Initiator, Submitted
 from tenure.model.states import TERMINAL, State
-from tenure.store import reads
+from tenure.store import checkpoints, reads
 from tenure.store.transitions import cancel as cancelling
 from tenure.store.transitions import submit as submitting
 from tenure.why import why as why
 
 AnyConnection = Connection | Session
-LABELS = 32
 _LIMIT_SPACE = 0x7E11 << 32  # upper half of the advisory keys that guard active limits
 
 
@@ -103,8 +100,10 @@ def create(
     note: str | None = None,
 ) -> Submitted:
     """`submit` without the check for internal kinds: for domains, inside their own transaction."""
-    body = _encode(spec, {} if params is None else params)
-    _check(spec, key, labels, submitter, priority)
+    body = requests.encode(spec, {} if params is None else params, settings.load().params_bytes)
+    _check(initiator, submitter, key, labels, priority)
+    requests.check_text(scope=scope, note=note)
+    requests.check_times(at=at, start_by=start_by, deadline=deadline)
     database = _connection(connection)
     submission = submitting.Submission(
         id=UUID(bytes=uuid7().bytes),
@@ -131,15 +130,30 @@ def create(
         retry_of=retry_of,
         note=note,
     )
-    return _insert(database, spec, submission)
+    made = _insert(database, spec, submission)
+    if made.created and retry_of is not None and spec.retry_resumes:
+        checkpoints.carry(database, made.id)
+    return made
+
+
+def _check(
+    initiator: Initiator, submitter: str, key: str | None, labels: Mapping[str, str] | None, priority: int | None
+) -> None:
+    requests.check_initiator(initiator)
+    requests.check_name("submitter", submitter)
+    if key is not None:
+        requests.check_name("idempotency_key", key, shortest=1)
+    requests.check_labels(labels)
+    requests.check_priority(priority)
 
 
 def _insert(database: Connection, spec: KindSpec, submission: submitting.Submission) -> Submitted:
     if spec.active_limit is not None:
+        submitting.lock_limits(database, [_LIMIT_SPACE | zlib.crc32(f"{spec.name}\0{submission.submitter}".encode())])
+        # Whoever held the lock may have submitted this very key: that is the task, and no excess.
         found = _existing(database, submission)
         if found is not None:
             return found
-        submitting.lock_limits(database, [_LIMIT_SPACE | zlib.crc32(f"{spec.name}\0{submission.submitter}".encode())])
         if submitting.active_count(database, spec.name, submission.submitter) >= spec.active_limit:
             raise ActiveLimitReached(
                 f"{spec.active_limit} {spec.name} tasks are active already: wait for one to end, or cancel one"
@@ -163,37 +177,6 @@ def _existing(database: Connection, wanted: submitting.Submission) -> Submitted 
             f"idempotency key {shortened(wanted.key)!r} belongs to task {row[0]} with another request"
         )
     return Submitted(row[0], False)
-
-
-def _encode(spec: KindSpec, params: Mapping[str, Any] | BaseModel) -> str:
-    """Validated params as canonical JSON: defaults filled in, keys sorted, so equal requests hash equal."""
-    model = spec.validate(params)
-    try:
-        text = json.dumps(
-            model.model_dump(mode="json"), sort_keys=True, ensure_ascii=False, allow_nan=False, separators=(",", ":")
-        )
-        size = len(text.encode())
-    except ValueError:
-        raise InvalidParams(f"{spec.name}: params hold a number or text that JSON cannot carry") from None
-    if "\\u0000" in text:
-        raise InvalidParams(f"{spec.name}: params hold a NUL character, which PostgreSQL cannot store")
-    limit = settings.load().params_bytes
-    if size > limit:
-        raise PayloadTooLarge(f"{spec.name}: params are {size} bytes, the limit is {limit} (TENURE_PARAMS_BYTES)")
-    return text
-
-
-def _check(
-    spec: KindSpec, key: str | None, labels: Mapping[str, str] | None, submitter: str, priority: int | None
-) -> None:
-    if key is not None and not 1 <= len(key.encode()) <= 255:
-        raise UsageError(f"idempotency key is {len(key.encode())} bytes: 1 to 255 are allowed")
-    if any("\0" in text for text in (key or "", submitter)):
-        raise UsageError("idempotency key and submitter cannot hold a NUL character")
-    if labels and (len(labels) > LABELS or any(not isinstance(v, str) or "\0" in k + v for k, v in labels.items())):
-        raise UsageError(f"labels: at most {LABELS}, text to text, without NUL")
-    if priority is not None and not -32768 <= priority <= 32767:
-        raise UsageError(f"priority {priority} of {spec.name} does not fit 16 bits")
 
 
 def get(connection: AnyConnection, task_id: UUID) -> dict[str, Any]:
@@ -263,6 +246,8 @@ def cancel(connection: AnyConnection, task_id: UUID, *, initiator: Initiator, re
 
     Raises NoSuchTask, and TooLate for a task that has succeeded or failed.
     """
+    requests.check_initiator(initiator)
+    requests.check_text(reason=reason)
     state, _ = cancelling.request(_connection(connection), task_id, asked_by=str(initiator), reason=reason)
     if state is None:
         raise NoSuchTask(f"no task {task_id}")
@@ -280,7 +265,8 @@ def retry(
     params: Mapping[str, Any] | BaseModel | None = None,
     reason: str | None = None,
 ) -> Submitted:
-    """A new task linked to an ended one, from scratch. Raises NoSuchTask, NotTerminal, KindIsInternal, InvalidParams.
+    """A new task linked to an ended one, from scratch; a kind with `retry_resumes` goes on from the checkpoint when the
+    params are the same. Raises NoSuchTask, NotTerminal, KindIsInternal, InvalidParams.
 
     Params are redacted when a task ends: give them anew, unless the kind keeps them or takes none.
     """

@@ -113,3 +113,8 @@ def state(database: Database, task_id: UUID) -> str:
 def task(database: Database, task_id: UUID) -> dict[str, Any]:
     with database.engine.connect() as connection:
         return client.get(connection, task_id)
+
+
+def bounded(connection: Connection, milliseconds: int = 300) -> None:
+    """Whoever waits for a lock on this connection fails: a test of "does not wait" must not hang."""
+    connection.execute(text(f"set local lock_timeout = {milliseconds}"))

@@ -57,6 +57,12 @@ class KindSpec:
     def __post_init__(self) -> None:
         if not self.name or len(self.name.encode()) > NAME_BYTES or self.name.split() != [self.name]:
             raise InvalidKind(f"kind name {shortened(self.name)!r}: 1 to {NAME_BYTES} bytes without spaces")
+        if not 1 <= len(self.queue.encode()) <= NAME_BYTES or self.queue.split() != [self.queue]:
+            raise InvalidKind(
+                f"kind {self.name}: queue {shortened(self.queue)!r}: 1 to {NAME_BYTES} bytes without spaces"
+            )
+        if self.run_limit is not None and not 0 < self.run_limit < 3.2e9:
+            raise InvalidKind(f"kind {self.name}: run_limit must be seconds above 0")
         if not -32768 <= self.priority <= 32767:
             raise InvalidKind(f"kind {self.name}: priority must fit 16 bits")
         if self.max_attempts < 1:

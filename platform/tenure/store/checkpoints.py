@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from uuid import UUID
 
 from sqlalchemy import Connection, text
 
@@ -17,12 +18,19 @@ _LIVE = """exists (select 1 from task_leases l where l.task_id = :task_id and l.
 _SAVE = text(f"""insert into task_checkpoints as c
         (task_id, sequence, token, cursor, total, processed, succeeded, failed, updated_at)
     select :task_id, 1, :token, cast(:cursor as jsonb), cast(:total as bigint), :processed, :succeeded, :failed, clock_timestamp()
-    where {_LIVE}
+    where {_LIVE} and (:expected = 0 or exists (select 1 from task_checkpoints o where o.task_id = :task_id))
     on conflict (task_id) do update set sequence = c.sequence + 1, token = excluded.token, cursor = excluded.cursor,
         total = coalesce(excluded.total, c.total), processed = c.processed + excluded.processed,
         succeeded = c.succeeded + excluded.succeeded, failed = c.failed + excluded.failed, updated_at = excluded.updated_at
     where c.token <= excluded.token and c.sequence = :expected
     returning sequence, total, processed, succeeded, failed""")
+
+# Only for the very same request, and only where something was left undone. The old token is below every later one.
+_CARRY = text("""insert into task_checkpoints (task_id, sequence, token, cursor, total, processed, succeeded, failed)
+    select n.id, c.sequence, c.token, c.cursor, c.total, c.processed, c.succeeded, c.failed
+    from tasks n join tasks o on o.id = n.retry_of and o.kind = n.kind and o.request_hash = n.request_hash
+         join task_checkpoints c on c.task_id = o.id
+    where n.id = :task_id and n.attempt = 0 and o.state in ('failed', 'cancelled')""")
 
 _COUNTERS = text("select total, processed, succeeded, failed from task_checkpoints where task_id = :task_id")
 
@@ -52,6 +60,11 @@ def counters(connection: Connection, lease: Lease) -> Counters:
     """What earlier attempts have committed."""
     row = connection.execute(_COUNTERS, {"task_id": lease.task_id}).first()
     return Counters() if row is None else Counters(*row)
+
+
+def carry(connection: Connection, task_id: UUID) -> bool:
+    """Let a retry start where the task it retries had got to. False: that had no checkpoint, or another request."""
+    return connection.execute(_CARRY, {"task_id": task_id}).rowcount == 1
 
 
 def save(connection: Connection, lease: Lease, expected: int, page: Page) -> tuple[int, Counters] | None:

@@ -18,6 +18,7 @@ import psycopg2.extras
 from sqlalchemy.engine import make_url
 
 from tenure.model.records import Claimed, Ended, Holder, Lease
+from tenure.model.requests import storable
 from tenure.store.connect import session_arguments
 from tenure.store.transitions import claim, end, recover
 from tenure.store.transitions.parts import HINT_NOTIFY
@@ -169,21 +170,22 @@ class HotSession:
         values: dict[str, Any] = {
             "ids": [str(lease.task_id) for lease in leases],
             "tokens": [lease.token for lease in leases],
-            "summaries": list(summaries) or [None] * len(leases),
+            "summaries": [storable(one) for one in summaries] or [None] * len(leases),
             "results": list(results) or [None] * len(leases),
             "state": how.state,
             "outcome": how.outcome,
             "verb": how.verb,
             "activity": how.activity,
             "error_code": how.error_code,
-            "error_message": how.error_message,
+            "error_message": storable(how.error_message),
         }
         rows = self._run("finish", values) if run_on is None else self._run("finish_claim", {**values, **vars(run_on)})
         return {row[3] for row in rows if row[0] == "ended"}, self._claimed(rows)
 
     def retry_later(self, lease: Lease, how: Ended) -> bool:
         """Back to `scheduled` after a delay. False: the lease is lost, or no attempt is left."""
-        values = {"delay": how.available_after, "error_code": how.error_code, "error_message": how.error_message}
+        message = storable(how.error_message)
+        values = {"delay": how.available_after, "error_code": how.error_code, "error_message": message}
         return bool(self._run("retry_later", {**self._of(lease), **values}))
 
     def release(self, lease: Lease) -> bool:

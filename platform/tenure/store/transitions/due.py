@@ -44,8 +44,10 @@ _CANCEL_ASKED = text(f"""with
     {closing("u", "'cancelled'")}
     select id from u""")
 
+# Of ended tasks, and of tasks that retention has taken meanwhile.
 _FORGET_STOPS = text(f"""delete from task_stops where id = any(array(
-    select s.id from task_stops s join tasks k on k.id = s.task_id where k.state in {TERMINAL} limit {BATCH}))""")
+    select s.id from task_stops s left join tasks k on k.id = s.task_id
+    where k.id is null or k.state in {TERMINAL} limit {BATCH}))""")
 
 # One look a round: an idle reaper costs one statement, not four.
 _ANYTHING = text(f"""select

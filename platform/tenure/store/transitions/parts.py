@@ -47,12 +47,12 @@ def attempt_row(
 def closing(source: str, activity: str) -> str:
     """What every terminal path does: redact params, end the activity, tell the execution.
 
-    `source` has id, activity_id, execution_id, keep_params, started_at.
+    `source` has id, activity_id, execution_id, keep_params, started_at. Several of its tasks may share an activity.
     """
     return f"""
     cp as (delete from task_params where task_id = any(array(select id from {source} where not keep_params))),
     ca as (update activities set status = {activity}, ended_at = clock_timestamp(),
-              executed_at = coalesce(executed_at, (select c.started_at from {source} c where c.activity_id = activities.id))
+              executed_at = coalesce(executed_at, (select min(c.started_at) from {source} c where c.activity_id = activities.id))
            where id {of(source, "activity_id")} and status = 'in_progress'),
     cx as (insert into execution_due (execution_id) select execution_id from {source} where execution_id is not null)"""
 

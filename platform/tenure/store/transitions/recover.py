@@ -24,6 +24,10 @@ _LOST = {
 _MESSAGE = "'the worker that held it is gone; nothing it wrote after losing its lease was accepted'"
 _DISCONNECTED = "'its worker lost the database; nothing that was not committed before counts'"
 
+# Tasks that share an activity may meet different fates: it is cancelled only if all of them are.
+_ACTIVITY = """(select case when bool_and(e.state = 'cancelled') then 'cancelled' else 'failed' end
+                from ended e where e.activity_id = activities.id)"""
+
 
 def _recover(lost: str, message: str = _MESSAGE) -> str:
     return f"""with
@@ -50,7 +54,7 @@ def _recover(lost: str, message: str = _MESSAGE) -> str:
     ra as ({attempt_row("d", "'lost'", code="'worker_lost'", message=message)}),
     re as ({event("u", "'recover'", token="(select token from d where d.task_id = u.id)", note="outcome")}),
     rh as ({hint("again")}),
-    {closing("ended", "case (select e.state from ended e where e.activity_id = activities.id) when 'cancelled' then 'cancelled' else 'failed' end")}
+    {closing("ended", _ACTIVITY)}
     select id, state, outcome from u"""
 
 
