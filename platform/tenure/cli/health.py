@@ -33,7 +33,8 @@ def health(
 
     path = settings.load().home / f"health-{role.value}"
     found = _read(path)
-    fresh = found["age_seconds"] <= STALE[role.value]
+    # A time in the future was written before the clock was set back: it proves nothing either.
+    fresh = abs(found["age_seconds"]) <= STALE[role.value]
     if as_json:
         print_json({"role": role, "fresh": fresh, **found})
     elif fresh:

@@ -84,7 +84,7 @@ app.add_typer(settings.app, name="settings")
 def main() -> None:
     """Run the command of sys.argv and leave with its exit code; never a traceback without --debug."""
     try:
-        code = _run(sys.argv[1:])
+        code = run(sys.argv[1:])
         sys.stdout.flush()
     except KeyboardInterrupt:
         code = 130
@@ -93,7 +93,8 @@ def main() -> None:
     sys.exit(code)
 
 
-def _run(arguments: list[str]) -> int:
+def run(arguments: list[str]) -> int:
+    """Run one command and answer its exit code. Raises KeyboardInterrupt and BrokenPipeError, no other exception."""
     from tenure.cli.failures import explain
 
     called = Invocation()
