@@ -95,7 +95,6 @@ def test_a_next_task_that_somebody_holds_is_skipped_at_once(make_bench: Make, ta
 
     def lateness() -> float:
         task, held, free = (bench.submit(plain) for _ in range(3))
-        bench.rows("delete from task_hints where task_id = :t", t=task)
         with bench.engine.begin() as connection:
             connection.execute(text(f"select 1 from {table} where {column} = :t for update"), {"t": held})
             began = time.monotonic()
@@ -121,7 +120,6 @@ def test_hints_of_kinds_this_worker_does_not_know_are_left_alone(make_bench: Mak
 def test_a_message_runs_64_tasks_and_no_more(make_bench: Make) -> None:
     bench = make_bench(plain)
     tasks = [bench.submit(plain) for _ in range(70)]
-    bench.rows("delete from task_hints where task_id = :t", t=tasks[0])
     assert bench.run(tasks[0]) == 64
     assert bench.hints() == tasks[64:]
 
@@ -129,7 +127,6 @@ def test_a_message_runs_64_tasks_and_no_more(make_bench: Make) -> None:
 def test_a_message_of_tiny_tasks_keeps_to_64_as_well(make_bench: Make) -> None:
     bench = make_bench(tiny)
     tasks = [bench.submit(tiny) for _ in range(70)]
-    bench.rows("delete from task_hints where task_id = :t", t=tasks[0])
     assert bench.run(tasks[0]) == 64
     assert len(bench.hints()) == 6
 
@@ -161,7 +158,6 @@ def test_a_stop_is_asked_for_before_each_claim(make_bench: Make) -> None:
 def test_a_message_that_comes_after_the_stop_gives_its_hint_back(make_bench: Make) -> None:
     bench = make_bench(plain)
     task = bench.submit(plain)
-    bench.rows("delete from task_hints")
     bench.shutdown.stop()
     assert bench.run(task) == 0
     assert bench.state(task) == "queued"
@@ -172,7 +168,6 @@ def test_a_message_that_comes_after_the_stop_gives_its_hint_back(make_bench: Mak
 def test_a_task_claimed_as_the_stop_comes_is_handed_on_and_not_counted(make_bench: Make) -> None:
     bench = make_bench(plain)
     task = bench.submit(plain)
-    bench.rows("delete from task_hints")
     hot = bench.executor._hot
     claim = hot.claim
 
@@ -193,7 +188,6 @@ def test_a_paused_task_is_not_claimed_and_its_hint_waits(make_bench: Make) -> No
     bench = make_bench(plain)
     bench.rows("insert into pauses (what, name, paused_by) values ('kind', 'plain', 'tester')")
     task = bench.submit(plain)
-    bench.rows("delete from task_hints")
     assert bench.run(task) == 0
     assert bench.hints() == [task]
     assert bench.one("select not_before > clock_timestamp() from task_hints")
@@ -202,7 +196,6 @@ def test_a_paused_task_is_not_claimed_and_its_hint_waits(make_bench: Make) -> No
 def test_tiny_tasks_are_ended_and_claimed_eight_at_a_time(make_bench: Make) -> None:
     bench = make_bench(tiny)
     tasks = [bench.submit(tiny) for _ in range(20)]
-    bench.rows("delete from task_hints where task_id = :t", t=tasks[0])
     assert bench.run(tasks[0]) == 20
     assert [len(batch) for batch in batches(bench)] == [1, 8, 8, 3]
     assert {bench.state(task) for task in tasks} == {"succeeded"}
@@ -217,7 +210,6 @@ def test_one_that_fails_in_a_batch_harms_no_other(make_bench: Make) -> None:
 
     bench = make_bench(brittle)
     tasks = [bench.submit(brittle) for _ in range(12)]
-    bench.rows("delete from task_hints where task_id = :t", t=tasks[0])
     assert bench.run(tasks[0]) == 12
     assert [bench.state(task) for task in tasks] == ["succeeded"] * 4 + ["failed error"] + ["succeeded"] * 7
     assert sorted(bench.sink.begun) == sorted(tasks)
@@ -232,7 +224,6 @@ def test_one_whose_lease_is_lost_in_a_batch_harms_no_other(make_bench: Make, way
 
     bench = make_bench(brittle)
     tasks = [bench.submit(brittle) for _ in range(12)]
-    bench.rows("delete from task_hints where task_id = :t", t=tasks[0])
     assert bench.run(tasks[0]) == 12
     assert [bench.state(task) for task in tasks] == ["succeeded"] * 4 + ["running"] + ["succeeded"] * 7
     assert bench.leases() == 1
@@ -246,7 +237,6 @@ def test_a_stop_in_a_batch_hands_on_what_has_not_begun(make_bench: Make) -> None
 
     bench = make_bench(brittle)
     tasks = [bench.submit(brittle) for _ in range(12)]
-    bench.rows("delete from task_hints where task_id = :t", t=tasks[0])
     bench.run(tasks[0])
     assert [bench.state(task) for task in tasks] == ["succeeded"] * 5 + ["queued"] * 7
     assert sorted(bench.hints()) == sorted(tasks[5:])
