@@ -58,7 +58,7 @@ def watched(module_database: Database, module_broker: str, tasks: Tasks) -> Iter
         tasks.wait_ended(ids, 30, watch=[worker])
         assert tasks.states(ids) == {"succeeded": 1, "failed error": 3}
         lose_connections(tasks)
-        until(lambda: worker.lines("service_waits"))
+        until(lambda: worker.lines("listen_lost"))
         again = tasks.submit(leaky, secret=CANARY, how="raise")
         tasks.wait_ended(again, 30, watch=[worker])
         waiting = tasks.submit(leaky, secret=CANARY, how="wait")
