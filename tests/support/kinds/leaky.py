@@ -13,7 +13,7 @@ class Leaky(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     secret: str
-    how: Literal["result", "raise", "sql", "chained"]
+    how: Literal["result", "raise", "sql", "chained", "wait"]
 
 
 @kind("leaky", params=Leaky)
@@ -29,4 +29,7 @@ def leaky(attempt: Attempt, params: Leaky) -> dict[str, str]:
         with attempt.transaction() as tx:
             # The driver's message quotes the value, and the statement with its values.
             tx.execute(text("select cast(:secret as integer)"), {"secret": params.secret})
+    if params.how == "wait":
+        attempt.sleep(60)
+        attempt.check()
     return {"secret": params.secret}
