@@ -18,3 +18,8 @@ def signals_masked() -> Iterator[None]:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def block_signals() -> None:
+    """For a thread's own start: it never takes a signal, the main thread does."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, _MASKED)

@@ -6,6 +6,7 @@ from pydantic import BaseModel
 
 from tenure.model.kinds import kind
 from tenure.model.stops import Cancelled
+from tenure.runtime.ahead import reading_ahead
 from tenure.runtime.attempt import Attempt
 from tenure_records import reindex
 from tenure_records.kinds import REINDEX, Reindex
@@ -30,15 +31,15 @@ def records_reindex(attempt: Attempt, params: Reindex) -> None:
         if scope is None:
             raise _superseded()
         attempt.begin(total=attempt.counters.processed + reindex.total(reading, params, cursor.after))
-        page = None
-        while True:
-            page = reindex.read(reading, params, scope, cursor.after, reindex.next_rows(params, page))
-            if page is None:
-                break
-            with attempt.transaction() as tx:
-                if not reindex.store(tx, params, attempt.task_id, scope, cursor.after, page):
-                    raise _superseded()
-                cursor = attempt.checkpoint(tx, Cursor(after=page.last), processed=page.rows)
+        # While a page commits, the next is read and evaluated: PostgreSQL and Python work side by side.
+        with reading_ahead() as ahead:
+            coming = ahead(reindex.read, reading, params, scope, cursor.after, reindex.next_rows(params, None))
+            while (page := coming.result()) is not None:
+                coming = ahead(reindex.read, reading, params, scope, page.last, reindex.next_rows(params, page))
+                with attempt.transaction() as tx:
+                    if not reindex.store(tx, params, attempt.task_id, scope, cursor.after, page):
+                        raise _superseded()
+                    cursor = attempt.checkpoint(tx, Cursor(after=page.last), processed=page.rows)
     with attempt.transaction() as tx:
         if not reindex.finish(tx, params, attempt.task_id):
             raise _superseded()
