@@ -15,13 +15,13 @@ import structlog
 from celery.beat import Scheduler
 from uuid_utils.compat import uuid7
 
-from tenure import __version__, gate, settings
+from tenure import __version__, gate, plugins, settings
 from tenure.model.errors import TenureError
 from tenure.runtime.health import Health
 from tenure.runtime.service import Runner, join
 from tenure.runtime.shutdown import Shutdown
 from tenure.services.housekeeping import PACE as HOUSEKEEPING_PACE
-from tenure.services.housekeeping import Housekeeping
+from tenure.services.housekeeping import STEPS, Housekeeping
 from tenure.services.reaper import Reaper
 from tenure.settings import Settings
 from tenure.store.workers import Boot
@@ -38,10 +38,11 @@ SESSION = "-c lock_timeout=1000 -c idle_in_transaction_session_timeout=500"
 
 def services(found: Settings, boot: Boot) -> list[Paced]:
     """What a beat runs, each in a thread of its own: one that waits for the database holds up no other."""
+    domains = [step for _, step in plugins.loaded("tenure.housekeeping")]
     return [
         Paced(Presence(found, boot, options=SESSION), presence.PACE),
         Paced(Reaper(found, options=SESSION), RECOVERY_PACE),
-        Paced(Housekeeping(found, options=SESSION), HOUSEKEEPING_PACE),
+        Paced(Housekeeping(found, [*STEPS, *domains], options=SESSION), HOUSEKEEPING_PACE),
     ]
 
 
@@ -72,7 +73,11 @@ class TenureScheduler(Scheduler):
             raise SystemExit(0)
         self._health = Health(found.home, "beat")
         boot = _boot()
-        self._paced = services(found, boot)
+        try:
+            self._paced = services(found, boot)
+        except TenureError as error:
+            print(f"tenure: {error}", file=sys.stderr)
+            raise SystemExit(error.exit_code) from None
         self._runners = [Runner(service, self._watcher, self._service_died) for service in self._paced]
         for runner in self._runners:
             runner.start()

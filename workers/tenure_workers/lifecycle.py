@@ -16,7 +16,7 @@ import structlog
 from celery import Celery, signals
 from uuid_utils.compat import uuid7
 
-from tenure import __version__, gate
+from tenure import __version__, gate, plugins
 from tenure.model.errors import TenureError
 from tenure.model.stops import Cause
 from tenure.registry import Registry
@@ -48,6 +48,7 @@ class Lifecycle:
         self._boot_id = UUID(bytes=uuid7().bytes)
         self._channel: StopChannel | None = None
         self._runners: list[Runner] = []
+        self._plugged: list[Callable[[Settings], Service]] = []
         self._pid = os.getpid()
         self._stopped_at: float | None = None
         self._died: list[str] = []
@@ -60,6 +61,10 @@ class Lifecycle:
         self._shutdown.listen_for_signals(signal.SIGTERM, signal.SIGINT)
         try:
             gate.wait(self._settings, watcher, role="worker")
+            self._plugged = [make for _, make in plugins.loaded("tenure.services")]
+            for _, step in plugins.loaded("tenure.startup"):
+                if watcher.is_running():
+                    step(self._settings)
         except TenureError as error:
             print(f"tenure: {error}", file=sys.stderr)
             raise SystemExit(error.exit_code) from None
@@ -108,7 +113,7 @@ class Lifecycle:
             made.append(Dispatcher(self._settings, broker_for(self._app, self._settings.broker)))
         if "reaper" in wanted:
             made.append(Reaper(self._settings))
-        return made
+        return [*made, *(make(self._settings) for make in self._plugged)]
 
     def _wrap(self, number: int) -> None:
         """Trip our stop first, then do what Celery does: its own notice comes too late for some kinds of shutdown."""
