@@ -28,7 +28,7 @@ _MARK = text("""update class_computation_state set rebuild_status = 'rebuilding'
 _FAILED = text("""select c.id, c.name from class_computation_state s join record_classes c on c.id = s.class_id
     left join tasks t on t.id = s.active_task_id
     where s.rebuild_status = 'failed'
-       or (s.rebuild_status = 'rebuilding' and (t.id is null or t.finished_at is not null))
+       or (s.rebuild_status = 'rebuilding' and (t.id is null or (t.finished_at is not null and t.state <> 'cancelled')))
     order by c.id limit :limit""")
 
 
@@ -61,7 +61,10 @@ def invalidate(
 
 
 def restart_failed(connection: Connection, *, initiator: Initiator, limit: int = 50) -> list[Submitted]:
-    """Start the rebuilds again whose task ended without finishing them; at most `limit` classes. For housekeeping."""
+    """Start the rebuilds again whose task ended without finishing them; at most `limit` classes. For housekeeping.
+
+    One that somebody cancelled stays cancelled: reads are right without it, and it was a person's decision.
+    """
     made = []
     for class_id, name in connection.execute(_FAILED, {"limit": limit}).all():
         if locks.try_take(connection, class_id):

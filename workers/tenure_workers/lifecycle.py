@@ -61,8 +61,8 @@ class Lifecycle:
         self._shutdown.listen_for_signals(signal.SIGTERM, signal.SIGINT)
         try:
             gate.wait(self._settings, watcher, role="worker")
-            self._plugged = [make for _, make in plugins.loaded("tenure.services")]
-            for _, step in plugins.loaded("tenure.startup"):
+            self._plugged = [make for _name, make in plugins.loaded("tenure.services")]
+            for _name, step in plugins.loaded("tenure.startup"):
                 if watcher.is_running():
                     step(self._settings)
         except TenureError as error:
