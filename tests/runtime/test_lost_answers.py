@@ -10,8 +10,8 @@ from tenure.model.kinds import Kind, kind
 from tenure.runtime.attempt import Attempt
 from tenure.store import leases
 from tests.support.databases import Database
-from tests.support.slot import FULL, Bench, Step, write
 from tests.support.proxy import Cut, Proxy, Where
+from tests.support.slot import FULL, Bench, Step, write
 
 Make = Callable[..., Bench]
 POINTS = 200 if FULL else 40
