@@ -13,8 +13,8 @@ from tenure.model.kinds import KindSpec, kind
 from tenure.model.stops import Cause
 from tenure.runtime.attempt import Attempt
 from tests.support.databases import Database
-from tests.support.executing import Bench, Step, write
 from tests.support.servers import OwnServers
+from tests.support.slot import Bench, Step, write
 from tests.support.until import until
 
 Make = Callable[..., Bench]

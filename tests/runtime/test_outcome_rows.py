@@ -13,7 +13,7 @@ from structlog.testing import capture_logs
 from tenure.model.kinds import kind
 from tenure.model.retry import Reject, Retry
 from tenure.runtime.attempt import Attempt
-from tests.support.executing import Bench, Step
+from tests.support.slot import Bench, Step
 
 Make = Callable[..., Bench]
 CANARY = "canary-8812"
@@ -64,8 +64,10 @@ def test_params_are_gone_once_the_task_has_ended_in_whatever_way(make_bench: Mak
             raise error
 
     bench = make_bench(varied)
-    errors = {bench.submit(varied): error for error in (None, Reject("no"), SystemExit(), Retry(after=60))}
+    errors = {bench.submit(varied): error for error in (None, Reject("no"), ValueError(), Retry(after=60))}
     bench.drain()
+    bench.rows("update tasks set state = 'queued', available_at = clock_timestamp() where error_code = 'ValueError'")
+    assert bench.run(next(task for task, error in errors.items() if isinstance(error, ValueError))) == 1
     left = {row[0] for row in bench.rows("select task_id from task_params")}
     assert left == {task for task, error in errors.items() if isinstance(error, Retry)}
 
@@ -189,7 +191,7 @@ def test_nothing_an_exception_says_reaches_rows_or_logs(make_bench: Make, caplog
     assert CANARY not in caplog.text
 
 
-def test_an_exit_from_the_body_is_a_shutdown_and_the_executor_lives_on(make_bench: Make) -> None:
+def test_an_exit_in_the_body_is_passed_on_once_its_end_is_written(make_bench: Make) -> None:
     @kind("leaving", on_shutdown="release")
     def leaving(attempt: Attempt, params: object) -> None:
         if attempt.task_id == first:
@@ -197,7 +199,8 @@ def test_an_exit_from_the_body_is_a_shutdown_and_the_executor_lives_on(make_benc
 
     bench = make_bench(leaving, run_on_tasks=1)
     first = bench.submit(leaving)
-    bench.run(first)
+    with pytest.raises(SystemExit):
+        bench.run(first)
     assert bench.state(first) == "queued"
     second = bench.submit(leaving)
     assert bench.run(second) == 1

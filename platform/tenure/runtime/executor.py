@@ -101,8 +101,9 @@ class Executor:
             left = self._settings.run_on_tasks - count
             last = not self._shutdown.is_running() or left <= 0 or time.monotonic() >= end or self._leaving is not None
             got = self._settle(ran, None if last else self._run_on(got[-1], ran, left))
-        if self._leaving is not None:
-            raise self._leaving  # a signal to this process asked it to leave; its task's end is written
+        leaving, self._leaving = self._leaving, None
+        if leaving is not None:
+            raise leaving  # a signal to this process asked it to leave; its task's end is written
         return count
 
     def _run_on(self, claimed: Claimed, ran: list[Ran], left: int) -> RunOn:
@@ -143,7 +144,7 @@ class Executor:
             result = outcome.encode_result(answer, self._settings.result_bytes)
             how = self._of_counters(attempt)
         except BaseException as error:
-            self._leaving = error if isinstance(error, SystemExit) else None
+            self._leaving = error if isinstance(error, SystemExit) else self._leaving
             how = self._of_error(error, attempt, claimed)
         finally:
             self._control.watch(None)

@@ -139,7 +139,9 @@ class Keeper:
             self._log.warning("forced", pid=pid, task_id=str(task_id), state=how.state, outcome=how.outcome)
         with self._engine.begin() as connection:
             settled = recover.recover_process(connection, self._worker, pid, crash_bound=self._settings.crash_bound)
-        self._channel.forget(slot, token)
+            left = leases.held_by(connection, self._worker, pid)
+        if not left:  # else its session is still busy on the server and has the row: the next look settles it
+            self._channel.forget(slot, token)
         for lost_id, state, outcome in settled:
             self._log.warning("child_died", pid=pid, task_id=str(lost_id), state=state, outcome=outcome)
 
