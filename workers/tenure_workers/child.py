@@ -15,6 +15,7 @@ from tenure.model.records import Holder
 from tenure.registry import Registry
 from tenure.runtime.channel import StopChannel
 from tenure.runtime.executor import Executor
+from tenure.runtime.previous import settle_child
 from tenure.runtime.shutdown import Watcher
 from tenure.settings import Settings
 from tenure_workers.events import Events
@@ -60,9 +61,21 @@ class Children:
         slot = next(self._next) % len(one.channel) if index is None else int(index)
         holder = Holder(one.boot_id, os.getpid())
         # Only a pool's own process may be left; in a threads or solo pool others work in it.
-        leave = None if index is None else (lambda: os._exit(0))
+        leave = None if index is None else self._leave
+        predecessor = one.channel.held(slot)[1]
+        if predecessor not in (0, os.getpid()) and index is not None:
+            settle_child(one.settings, Holder(one.boot_id, predecessor))
         seat = one.channel.seat(slot)
         return Executor(one.settings, one.registry, holder, seat, one.watcher, self._sink(), leave=leave)
+
+    def _leave(self) -> None:
+        self.flush()
+        os._exit(0)
+
+    def flush(self) -> None:
+        """Send the events that this process still has."""
+        if self._events is not None and self._events[0] == os.getpid():
+            self._events[1].flush()
 
     def _sink(self) -> Events:
         with self._lock:
@@ -76,6 +89,12 @@ _children: list[Children] = []  # set once by lifecycle before the pool starts; 
 
 def install(children: Children) -> None:
     _children[:] = [children]
+
+
+def flush(**_: object) -> None:
+    """At the end of a pool process, or of the main one: send the events it still has."""
+    for children in _children:
+        children.flush()
 
 
 def run(task_id: str) -> None:

@@ -16,6 +16,8 @@ from tenure.runtime.masking import signals_masked
 
 FLUSH_SECONDS = 0.2
 BATCH = 100
+FLUSH_AT_EXIT_SECONDS = 1.0
+_FLUSH = "flush"  # no event: whoever put it waits until all before it are sent
 BACKLOG = 10_000  # events kept while the broker is away; beyond that the oldest picture is worth nothing
 
 _TYPES = {
@@ -27,7 +29,7 @@ _TYPES = {
 
 
 class Events:
-    """Implements the executor's Sink. The sending thread is a daemon, and flushes at exit as far as the broker lets it."""
+    """Implements the executor's Sink. The sending thread is a daemon; `flush` gives it its last chance at exit."""
 
     def __init__(self, app: Celery, hostname: str) -> None:
         self._app = app
@@ -64,6 +66,12 @@ class Events:
             said = f"{how.outcome or how.verb}: {how.error_message or ''}".strip(": ")
             self._put(kind, uuid=task_id, exception=said, traceback="", timestamp=now)
 
+    def flush(self, seconds: float = FLUSH_AT_EXIT_SECONDS) -> bool:
+        """Wait until what was said so far is sent; False when the broker did not take it in time."""
+        sent = threading.Event()
+        self._put(_FLUSH, sent=sent)
+        return sent.wait(seconds)
+
     def _put(self, type: str, **fields: Any) -> None:
         try:
             self._queue.put_nowait((type, fields))
@@ -73,24 +81,32 @@ class Events:
     def _run(self) -> None:
         dispatcher: Any = None
         while True:
-            batch = [self._queue.get()]
-            # A short wait gathers what a run-on makes in between: one PUBLISH instead of a hundred.
-            end = time.monotonic() + FLUSH_SECONDS
-            while len(batch) < BATCH and (left := end - time.monotonic()) > 0:
-                try:
-                    batch.append(self._queue.get(timeout=left))
-                except queue.Empty:
-                    break
+            batch = self._gather()
             try:
                 if dispatcher is None:
                     dispatcher = self._dispatcher()
                 for type, fields in batch:
-                    dispatcher.send(type, **fields)
+                    if type != _FLUSH:
+                        dispatcher.send(type, **fields)
                 dispatcher.flush()
             except Exception as error:
                 # Whatever the transport raises: the next batch tries a new connection.
                 self._log.info("events_dropped", error=type_name(error), count=len(batch))
                 dispatcher = None
+            for type, fields in batch:
+                if type == _FLUSH:
+                    fields["sent"].set()
+
+    def _gather(self) -> list[tuple[str, dict[str, Any]]]:
+        """The next events. A short wait gathers what a run-on makes in between: one PUBLISH instead of a hundred."""
+        batch = [self._queue.get()]
+        end = time.monotonic() + FLUSH_SECONDS
+        while len(batch) < BATCH and batch[-1][0] != _FLUSH and (left := end - time.monotonic()) > 0:
+            try:
+                batch.append(self._queue.get(timeout=left))
+            except queue.Empty:
+                break
+        return batch
 
     def _dispatcher(self) -> Any:
         connection = self._app.connection_for_write()

@@ -144,6 +144,7 @@ class Lifecycle:
         self._ended = True
         self._trip()
         self._last.stop()
+        child.flush()
         began = self._stopped_at or time.monotonic()
         late = join(self._runners, max(0.1, times.T_FINAL - (time.monotonic() - began)))
         self._said(late)
@@ -182,6 +183,7 @@ def connect(app: Celery, settings: Settings, registry: Registry) -> None:
         signals.worker_init: lifecycle.init,
         signals.worker_ready: lifecycle.ready,
         signals.worker_shutdown: lifecycle.stopped,
+        signals.worker_process_shutdown: child.flush,
         signals.setup_logging: lambda **_: None,  # ours is set up already; without a receiver Celery sets up its own
     }
     for hook, receiver in hooks.items():
