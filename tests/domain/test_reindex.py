@@ -62,23 +62,22 @@ def test_an_empty_class_is_ready_at_once(records: Database) -> None:
 
 
 def between(records: Database, happens: Callable[[], None]) -> uuid.UUID:
-    """A reindex of five objects in pages of two, with something happening after its first page."""
+    """A reindex of five objects in pages of two, with something happening between its first page and its second."""
     put(records, 5)
     made = defined(records)
     small_pages(records, made)
     pages = 0
-    real = reindex.read
+    real = reindex.store
 
-    def reading(*given: Any) -> Any:
+    def storing(*given: Any) -> Any:
         nonlocal pages
-        found = real(*given)  # evaluated already, not yet stored
         pages += 1
         if pages == 2:
-            happens()
-        return found
+            happens()  # the page is read and evaluated already, and holds no lock yet
+        return real(*given)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(reindex, "read", reading)
+        patch.setattr(reindex, "store", storing)
         run(records, made, records_reindex)
     return made
 
