@@ -57,16 +57,16 @@ def test_a_refusal_of_a_plugin_is_one_line(tenure: Tenure) -> None:
 
 def test_a_broken_plugin_is_one_line_and_spares_the_others(tenure: Tenure) -> None:
     helped = tenure("--help")
-    assert helped.returncode == 0
-    assert "Greet." in helped.stdout
-    assert [line.split(" (")[0] for line in helped.stderr.splitlines()] == ["tenure: the command broken"]
+    assert (helped.returncode, helped.stderr) == (0, "")
+    assert "Of greeting: see `tenure plain --help`." in helped.stdout
     assert "cannot be loaded: ModuleNotFoundError" in tenure.refusal(1, "broken")
 
 
 def test_a_plugin_cannot_replace_a_command_of_ours(tenure: Tenure) -> None:
-    assert "Cancel" not in tenure("tasks", "--help").stderr
-    assert "why" in tenure("tasks", "--help").stdout
+    assert "Say why a task does not run" in tenure("tasks", "--help").stdout
 
 
-def test_a_command_loads_no_plugin_but_its_own(tenure: Tenure) -> None:
-    assert tenure("plain").stderr == ""
+def test_help_imports_no_plugin(tenure: Tenure, tmp_path: Path) -> None:
+    (tmp_path / "greeting.py").write_text("print('imported')")
+    assert "imported" not in tenure("--help").stdout
+    assert "imported" in tenure("plain").stdout

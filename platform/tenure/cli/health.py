@@ -10,8 +10,6 @@ import typer
 from tenure.cli.output import Json, ago, print_json, say
 from tenure.model.errors import Unavailable
 
-STALE = {"worker": 60.0, "beat": 120.0}  # seconds
-
 
 class Role(StrEnum):
     """Processes that keep a health file."""
@@ -30,11 +28,12 @@ def health(
 ) -> None:
     """Say whether the worker or beat of this TENURE_HOME is alive, by its health file; exit 1 when not."""
     from tenure import settings
+    from tenure.runtime.health import STALE_SECONDS
 
     path = settings.load().home / f"health-{role.value}"
     found = _read(path)
     # A time in the future was written before the clock was set back: it proves nothing either.
-    fresh = abs(found["age_seconds"]) <= STALE[role.value]
+    fresh = abs(found["age_seconds"]) <= STALE_SECONDS[role.value]
     if as_json:
         print_json({"role": role, "fresh": fresh, **found})
     elif fresh:

@@ -1,6 +1,7 @@
 """Commands of domains and deployables: entry points of the group `tenure.commands`, each a typer app or a function.
 
-Loaded only when named, or for `--help`. One that cannot be loaded costs one line on stderr, never the command line.
+A plug-in is imported only when its command is named: `tenure --help` lists it unseen, and one that cannot be imported
+costs one line on stderr, never the command line.
 """
 
 from __future__ import annotations
@@ -18,31 +19,37 @@ GROUP = "tenure.commands"
 
 
 class WithPlugins(TyperGroup):
-    """The root command: its own commands first, then those of plug-ins under their entry names."""
+    """The root command: its own commands first, then those of plug-ins under their entry names. Ours win."""
 
-    def list_commands(self, ctx: typer.Context) -> list[str]:  # type: ignore[override]
+    def list_commands(self, ctx: Any) -> list[str]:
         own = super().list_commands(ctx)
-        # Broken ones are left out of the listing, which asks for each command again.
-        return own + [point.name for point in _points() if point.name not in own and _load(point) is not None]
+        return own + sorted(entry_points(group=GROUP).names - set(own))
 
-    def get_command(self, ctx: typer.Context, cmd_name: str) -> Any:  # type: ignore[override]
-        own = super().get_command(ctx, cmd_name)
-        if own is not None:
-            return own
-        for point in _points():
-            if point.name == cmd_name:
-                if plugin := _load(point):
-                    return plugin
-                raise typer.Exit(TenureError.exit_code)  # told on stderr already
-        return None
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Ours, or for a plug-in what the listing needs of it."""
+        point = self._plugin(cmd_name)
+        return super().get_command(ctx, cmd_name) if point is None else _listed(point)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
+        """The command that is run: here a plug-in is imported."""
+        point = self._plugin(args[0])
+        return super().resolve_command(ctx, args) if point is None else (args[0], _load(point), args[1:])
+
+    def _plugin(self, name: str) -> EntryPoint | None:
+        if name in self.commands:
+            return None
+        return next(iter(entry_points(group=GROUP, name=name)), None)
 
 
-def _points() -> list[EntryPoint]:
-    return sorted(entry_points(group=GROUP), key=lambda point: point.name)
+def _listed(point: EntryPoint) -> Any:
+    package = point.module.partition(".")[0]
+    listed = typer.Typer(add_completion=False, rich_markup_mode="rich")
+    listed.command(point.name, help=f"Of {package}: see `tenure {point.name} --help`.")(lambda: None)
+    return typer.main.get_command(listed)
 
 
-def _load(point: EntryPoint) -> Any | None:
-    """The click command of a plug-in, or None after a line that says which one is broken."""
+def _load(point: EntryPoint) -> Any:
+    """The command of a plug-in. Leaves with exit code 1 after a line that says why it cannot be imported."""
     try:
         plugin = point.load()
         if isinstance(plugin, typer.Typer):
@@ -54,6 +61,6 @@ def _load(point: EntryPoint) -> Any | None:
     except Exception as error:
         reason = f"{type(error).__name__}: {shortened(error, 120)}"
         print(f"tenure: the command {point.name} ({point.value}) cannot be loaded: {reason}", file=sys.stderr)
-        return None
+        raise typer.Exit(TenureError.exit_code) from None
     command.name = point.name
     return command
