@@ -13,18 +13,23 @@ from tenure.store.connect import dumps, session_arguments
 
 
 class Sessions:
-    """Pooled, without a ping: a lost connection is found by the statement, and the service's loop tries again."""
+    """Two small pools. Looks go without a ping: a lost connection is found by the statement, and the service's loop
+    tries again. Switching one connection between the two ways would cost statements, and fail unwrapped when it is lost.
+    """
 
     def __init__(self, url: str, *, application: str, options: str = "") -> None:
+        arguments = session_arguments(application, options)
         self._looks = create_engine(
             url,
-            connect_args=session_arguments(application, options),
+            connect_args=arguments,
             json_serializer=dumps,
             isolation_level="AUTOCOMMIT",
-            pool_size=2,
+            pool_size=1,
             max_overflow=3,
         )
-        self._transactions = self._looks.execution_options(isolation_level="READ COMMITTED")
+        self._transactions = create_engine(
+            url, connect_args=arguments, json_serializer=dumps, pool_size=1, max_overflow=3, pool_pre_ping=True
+        )
 
     def look(self) -> Connection:
         """A connection on which each statement commits by itself; close it, or use it as a context manager."""
@@ -37,3 +42,4 @@ class Sessions:
     def dispose(self) -> None:
         """Close all sessions; the next use opens new ones."""
         self._looks.dispose()
+        self._transactions.dispose()
