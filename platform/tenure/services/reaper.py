@@ -9,7 +9,7 @@ import structlog
 from sqlalchemy import Connection
 
 from tenure.settings import Settings
-from tenure.store.connect import engine_for
+from tenure.store.sessions import Sessions
 from tenure.store.transitions import due, recover
 
 
@@ -20,11 +20,11 @@ class Reaper:
 
     def __init__(self, settings: Settings, *, options: str = "-c lock_timeout=1000") -> None:
         self._settings = settings
-        self._engine = engine_for(settings.session_url, application="tenure reaper", pooled=True, options=options)
+        self._sessions = Sessions(settings.session_url, application="tenure reaper", options=options)
         self._log = structlog.get_logger("tenure.reaper")
 
     def run_once(self) -> float:
-        with self._engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+        with self._sessions.look() as connection:
             found = due.anything(connection)
         if found.expired:
             self._recover()
@@ -45,11 +45,11 @@ class Reaper:
         """Loop a batch until it finds nothing: a backlog must not wait for the next round."""
         done: list[Any] = []
         while True:
-            with self._engine.begin() as connection:
+            with self._sessions.transaction() as connection:
                 batch = step(connection)
             done += batch
             if not batch:
                 return done
 
     def close(self) -> None:
-        self._engine.dispose()
+        self._sessions.dispose()

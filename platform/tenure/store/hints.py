@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from uuid import UUID, uuid4
 
@@ -9,18 +10,22 @@ from sqlalchemy import Connection, text
 
 LIVE_SECONDS = 15  # a worker row older than this is overdue
 
-# Never touches tasks: the row would be locked while the claim of what was just sent comes in.
-_TAKE = text("""delete from task_hints where id = any(array(
-        select h.id from task_hints h
-        where h.queue = :queue and h.kind = any(:kinds) and (h.not_before is null or h.not_before <= statement_timestamp())
+_DUE = """h.kind = any(:kinds) and (h.not_before is null or h.not_before <= statement_timestamp())
           and not exists (select 1 from pauses p where p.what = 'kind' and p.name = h.kind)
-          and not exists (select 1 from pauses p where p.what = 'queue' and p.name = h.queue)
+          and not exists (select 1 from pauses p where p.what = 'queue' and p.name = h.queue)"""
+
+# Never touches tasks: the row would be locked while the claim of what was just sent comes in.
+_TAKE = text(f"""delete from task_hints where id = any(array(
+        select h.id from task_hints h where h.queue = :queue and {_DUE}
         order by h.priority desc, h.id limit :room for update skip locked))
     returning task_id::text, kind, queue, priority, id""")
 
+_WAITING = text(f"""select q from unnest(cast(:queues as text[])) q
+    where exists (select 1 from task_hints h where h.queue = q and {_DUE})""")
+
 _LOST = text("""insert into task_hints (task_id, kind, queue, priority)
     select k.id, k.kind, k.queue, k.priority from tasks k
-    where k.state = 'queued' and k.queue = :queue and k.available_at <= statement_timestamp() - make_interval(secs => :older)
+    where k.state = 'queued' and k.queue = any(:queues) and k.available_at <= statement_timestamp() - make_interval(secs => :older)
       and not exists (select 1 from task_hints h where h.task_id = k.id) limit 1000""")
 
 _ALL_LOST = text("""insert into task_hints (task_id, kind, queue, priority)
@@ -68,9 +73,16 @@ def take(connection: Connection, served: Served, room: int) -> list[Hint]:
     return [Hint(r[0], r[1], r[2]) for r in rows]
 
 
-def hint_again(connection: Connection, queue: str, *, older: float) -> int:
-    """Hint queued tasks that have had none for `older` seconds: the loss net. Call it when the broker's queue is empty."""
-    return connection.execute(_LOST, {"queue": queue, "older": older}).rowcount
+def waiting(connection: Connection, served: Sequence[Served]) -> set[str]:
+    """Those of these queues that have a hint to take."""
+    kinds = sorted({kind for queue in served for kind in queue.kinds})
+    values = {"queues": [queue.queue for queue in served], "kinds": kinds}
+    return {row[0] for row in connection.execute(_WAITING, values)}
+
+
+def hint_again(connection: Connection, queues: Sequence[str], *, older: float) -> int:
+    """Hint queued tasks that have had none for `older` seconds: the loss net. For queues that are empty in the broker."""
+    return connection.execute(_LOST, {"queues": list(queues), "older": older}).rowcount
 
 
 def broker_state(connection: Connection) -> tuple[str, str]:
