@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-import queue
 import threading
 import time
+from collections import deque
 from typing import Any
 
 import structlog
@@ -33,7 +33,8 @@ class Events:
         self._app = app
         self._hostname = hostname
         self._pid = os.getpid()
-        self._queue: queue.Queue[tuple[str, dict[str, Any]]] = queue.Queue(BACKLOG)
+        self._waiting: deque[tuple[str, dict[str, Any]]] = deque(maxlen=BACKLOG)
+        self._wake = threading.Event()
         self._log = structlog.get_logger("tenure.events")
         with signals_masked():  # signals are the body thread's
             threading.Thread(target=self._run, name="tenure-events", daemon=True).start()
@@ -65,32 +66,33 @@ class Events:
             self._put(kind, uuid=task_id, exception=said, traceback="", timestamp=now)
 
     def _put(self, type: str, **fields: Any) -> None:
-        try:
-            self._queue.put_nowait((type, fields))
-        except queue.Full:
-            return  # the broker is away: these are only pictures
+        self._waiting.append((type, fields))  # full: the broker is away, and the oldest falls out
+        if not self._wake.is_set():
+            self._wake.set()
 
     def _run(self) -> None:
         dispatcher: Any = None
         while True:
-            batch = [self._queue.get()]
-            # A short wait gathers what a run-on makes in between: one PUBLISH instead of a hundred.
-            end = time.monotonic() + FLUSH_SECONDS
-            while len(batch) < BATCH and (left := end - time.monotonic()) > 0:
-                try:
-                    batch.append(self._queue.get(timeout=left))
-                except queue.Empty:
-                    break
-            try:
-                if dispatcher is None:
-                    dispatcher = self._dispatcher()
-                for type, fields in batch:
-                    dispatcher.send(type, **fields)
-                dispatcher.flush()
-            except Exception as error:
-                # Whatever the transport raises: the next batch tries a new connection.
-                self._log.info("events_dropped", error=type_name(error), count=len(batch))
-                dispatcher = None
+            self._wake.wait()
+            # One turn of this thread per interval, not per event: each would take the interpreter from the body thread.
+            time.sleep(FLUSH_SECONDS)
+            self._wake.clear()
+            for _ in range(0, len(self._waiting), BATCH):
+                dispatcher = self._send(dispatcher)
+
+    def _send(self, dispatcher: Any) -> Any:
+        """One PUBLISH of up to a batch; the dispatcher to go on with, None after a failure."""
+        batch = [self._waiting.popleft() for _ in range(min(BATCH, len(self._waiting)))]
+        try:
+            dispatcher = dispatcher or self._dispatcher()
+            for type, fields in batch:
+                dispatcher.send(type, **fields)
+            dispatcher.flush()
+        except Exception as error:
+            # Whatever the transport raises: the next batch tries a new connection.
+            self._log.info("events_dropped", error=type_name(error), count=len(batch))
+            return None
+        return dispatcher
 
     def _dispatcher(self) -> Any:
         connection = self._app.connection_for_write()
