@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-import queue
 import threading
 import time
+from collections import deque
 from typing import Any
 
 import structlog
@@ -17,7 +17,6 @@ from tenure.runtime.masking import signals_masked
 FLUSH_SECONDS = 0.2
 BATCH = 100
 FLUSH_AT_EXIT_SECONDS = 1.0
-_FLUSH = "flush"  # no event: whoever put it waits until all before it are sent
 BACKLOG = 10_000  # events kept while the broker is away; beyond that the oldest picture is worth nothing
 
 _TYPES = {
@@ -35,7 +34,10 @@ class Events:
         self._app = app
         self._hostname = hostname
         self._pid = os.getpid()
-        self._queue: queue.Queue[tuple[str, dict[str, Any]]] = queue.Queue(BACKLOG)
+        self._waiting: deque[tuple[str, dict[str, Any]]] = deque(maxlen=BACKLOG)
+        self._wake = threading.Event()  # there is something to send
+        self._now = threading.Event()  # send it without gathering more
+        self._sent = threading.Event()
         self._log = structlog.get_logger("tenure.events")
         with signals_masked():  # signals are the body thread's
             threading.Thread(target=self._run, name="tenure-events", daemon=True).start()
@@ -68,45 +70,42 @@ class Events:
 
     def flush(self, seconds: float = FLUSH_AT_EXIT_SECONDS) -> bool:
         """Wait until what was said so far is sent; False when the broker did not take it in time."""
-        sent = threading.Event()
-        self._put(_FLUSH, sent=sent)
-        return sent.wait(seconds)
+        self._sent.clear()
+        self._now.set()
+        self._wake.set()
+        return self._sent.wait(seconds)
 
     def _put(self, type: str, **fields: Any) -> None:
-        try:
-            self._queue.put_nowait((type, fields))
-        except queue.Full:
-            return  # the broker is away: these are only pictures
+        self._waiting.append((type, fields))  # full: the broker is away, and the oldest falls out
+        if not self._wake.is_set():
+            self._wake.set()
 
     def _run(self) -> None:
         dispatcher: Any = None
         while True:
-            batch = self._gather()
-            try:
-                if dispatcher is None:
-                    dispatcher = self._dispatcher()
-                for type, fields in batch:
-                    if type != _FLUSH:
-                        dispatcher.send(type, **fields)
-                dispatcher.flush()
-            except Exception as error:
-                # Whatever the transport raises: the next batch tries a new connection.
-                self._log.info("events_dropped", error=type_name(error), count=len(batch))
-                dispatcher = None
-            for type, fields in batch:
-                if type == _FLUSH:
-                    fields["sent"].set()
+            self._wake.wait()
+            # One turn of this thread per interval, not per event: each would take the interpreter from the body thread.
+            asked = self._now.wait(FLUSH_SECONDS)
+            self._wake.clear()
+            self._now.clear()
+            for _ in range(0, len(self._waiting), BATCH):
+                dispatcher = self._send(dispatcher)
+            if asked:
+                self._sent.set()
 
-    def _gather(self) -> list[tuple[str, dict[str, Any]]]:
-        """The next events. A short wait gathers what a run-on makes in between: one PUBLISH instead of a hundred."""
-        batch = [self._queue.get()]
-        end = time.monotonic() + FLUSH_SECONDS
-        while len(batch) < BATCH and batch[-1][0] != _FLUSH and (left := end - time.monotonic()) > 0:
-            try:
-                batch.append(self._queue.get(timeout=left))
-            except queue.Empty:
-                break
-        return batch
+    def _send(self, dispatcher: Any) -> Any:
+        """One PUBLISH of up to a batch; the dispatcher to go on with, None after a failure."""
+        batch = [self._waiting.popleft() for _ in range(min(BATCH, len(self._waiting)))]
+        try:
+            dispatcher = dispatcher or self._dispatcher()
+            for type, fields in batch:
+                dispatcher.send(type, **fields)
+            dispatcher.flush()
+        except Exception as error:
+            # Whatever the transport raises: the next batch tries a new connection.
+            self._log.info("events_dropped", error=type_name(error), count=len(batch))
+            return None
+        return dispatcher
 
     def _dispatcher(self) -> Any:
         connection = self._app.connection_for_write()
