@@ -24,7 +24,7 @@ from tenure.runtime.shared import WakePipe
 from tenure.runtime.shutdown import Watcher
 from tenure.settings import Settings
 from tenure.store import leases
-from tenure.store.connect import engine_for
+from tenure.store.connect import engine_of_service
 from tenure.store.transitions import recover
 from tenure.store.transitions.force import force
 from tenure.store.transitions.parts import STOP_CHANNEL
@@ -45,10 +45,7 @@ class Keeper:
         self._worker = boot.boot_id
         self._health = Health(settings.home, "worker")
         self._log = structlog.get_logger("tenure.keeper")
-        # A renewal that waits for a lock is worth less than the next one.
-        self._engine: Engine = engine_for(
-            settings.session_url, application="tenure keeper", pooled=True, options="-c lock_timeout=1000"
-        )
+        self._engine: Engine = engine_of_service(settings.session_url, application="tenure keeper")
         self._registry = registry
         self._poked = WakePipe()
         self._listener = Listener(settings.session_url, STOP_CHANNEL)
@@ -58,11 +55,12 @@ class Keeper:
     def run_once(self) -> float:
         """Renew if due, look for stops and deadlines; seconds until the next look."""
         self._ring_deadlines()
-        with self._engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+        with self._engine.connect() as connection:
             if time.monotonic() >= self._renew_at:
                 self._renew(connection)
                 if not seen(connection, self._worker, self._work()):
                     register(connection, self._boot)
+                    seen(connection, self._worker, self._work())
                 self._renew_at = time.monotonic() + self._settings.renew_seconds
             self._look(connection)
         self._settle_dead()
@@ -132,12 +130,12 @@ class Keeper:
 
     def _settle_child(self, slot: int, token: int, pid: int) -> None:
         """By the stop that was asked, if one was: the child was ended for it. Else as lost."""
-        with self._engine.begin() as connection:
+        with self._engine.connect() as connection:
             how = self._forced(connection, slot, token)
             task_id = force(connection, self._worker, pid, token, how) if how else None
         if task_id is not None and how is not None:
             self._log.warning("forced", pid=pid, task_id=str(task_id), state=how.state, outcome=how.outcome)
-        with self._engine.begin() as connection:
+        with self._engine.connect() as connection:
             settled = recover.recover_process(connection, self._worker, pid, crash_bound=self._settings.crash_bound)
             left = leases.held_by(connection, self._worker, pid)
         if not left:  # else its session is still busy on the server and has the row: the next look settles it
@@ -165,7 +163,7 @@ class Keeper:
         """Settle children ended by the shutdown, and say that this boot has ended, if the database can hear it."""
         try:
             self._settle_dead()
-            with self._engine.begin() as connection:
+            with self._engine.connect() as connection:
                 ended(connection, self._worker)
         except DBAPIError as error:
             self._log.info("end_not_written", error=type(error).__name__)
