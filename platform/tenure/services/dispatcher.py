@@ -16,7 +16,7 @@ from tenure.runtime.listener import Listener
 from tenure.runtime.shutdown import Watcher
 from tenure.settings import Settings
 from tenure.store import hints
-from tenure.store.connect import engine_for
+from tenure.store.connect import engine_for, engine_of_service
 from tenure.store.hints import Hint, Served
 from tenure.store.transitions.parts import NOTIFY_CHANNEL
 
@@ -25,6 +25,8 @@ NET_SECONDS = 5.0  # how often the loss net is cast
 NET_AGE = 15.0  # s a queued task may be without a hint: shorter would multiply messages under a backlog
 BUSY, FULL, IDLE = 0.1, 0.02, 1.0
 
+UNKNOWN = ("", "")
+
 
 class Broker(Protocol):
     """The port to the message broker. Every call is bounded in time and raises BrokerUnavailable."""
@@ -32,7 +34,7 @@ class Broker(Protocol):
     def depth(self, queue: str) -> int: ...
     def publish(self, batch: Sequence[Hint]) -> None: ...
     def identity(self) -> tuple[str | None, str]:
-        """(epoch we set in it or None, run id of the server)"""
+        """(epoch we set in it or None, run id of the server); UNKNOWN for a broker that can tell neither"""
         ...
 
     def set_epoch(self, epoch: str) -> None: ...
@@ -48,6 +50,7 @@ class Dispatcher:
         self._engine: Engine = engine_for(
             settings.session_url, application="tenure dispatcher", pooled=True, options="-c lock_timeout=1000"
         )
+        self._looks: Engine = engine_of_service(settings.session_url, application="tenure dispatcher")
         self._broker = broker
         self._listener = Listener(settings.session_url, NOTIFY_CHANNEL)
         self._log = structlog.get_logger("tenure.dispatcher")
@@ -62,7 +65,7 @@ class Dispatcher:
             self._refresh()
             self._served_at = now
         published, full = 0, False
-        for queue in self._served:
+        for queue in self._promising(now):
             room = min(BATCH, queue.slots - self._broker.depth(queue.queue))
             full = full or room <= 0
             if room > 0:
@@ -78,17 +81,26 @@ class Dispatcher:
         """Sleep until a NOTIFY, the time, or the stop. The notice is a hint: the poll stays correct without it."""
         return self._listener.wait(watcher, seconds)
 
+    def _promising(self, now: float) -> list[Served]:
+        """The queues to look into: all while there is much to do, else one statement says which have anything."""
+        if now - self._busy_at < IDLE or not self._served:
+            return self._served
+        with self._looks.connect() as connection:
+            found = hints.waiting(connection, self._served)
+        return [one for one in self._served if one.queue in found]
+
     def _refresh(self) -> None:
-        with self._engine.begin() as connection:
+        with self._looks.connect() as connection:
             self._served = hints.served(connection)
         if time.monotonic() - self._net_at < NET_SECONDS:
             return
         self._net_at = time.monotonic()
-        for queue in [q.queue for q in self._served if self._broker.depth(q.queue) == 0]:
-            with self._engine.begin() as connection:
-                made = hints.hint_again(connection, queue, older=NET_AGE)
+        empty = [q.queue for q in self._served if self._broker.depth(q.queue) == 0]
+        if empty:
+            with self._looks.connect() as connection:
+                made = hints.hint_again(connection, empty, older=NET_AGE)
             if made:
-                self._log.warning("hinted_again", queue=queue, tasks=made)
+                self._log.warning("hinted_again", queues=empty, tasks=made)
 
     def _publish(self, queue: Served, room: int) -> int:
         with self._engine.begin() as connection:
@@ -101,10 +113,10 @@ class Dispatcher:
     def _check_broker(self) -> None:
         """Notice a flushed, restarted or replaced broker, and hint again what may have been lost with it."""
         identity = self._broker.identity()
-        if identity == self._checked:
+        if identity in (self._checked, UNKNOWN):
             return
         epoch, run_id = identity
-        with self._engine.begin() as connection:
+        with self._looks.connect() as connection:
             known = hints.broker_state(connection)
         if (epoch, run_id) != known:
             with self._engine.begin() as connection:
@@ -116,4 +128,5 @@ class Dispatcher:
     def close(self) -> None:
         self._listener.close()
         self._broker.close()
+        self._looks.dispose()
         self._engine.dispose()

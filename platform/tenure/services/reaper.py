@@ -9,22 +9,22 @@ import structlog
 from sqlalchemy import Connection
 
 from tenure.settings import Settings
-from tenure.store.connect import engine_for
+from tenure.store.connect import engine_of_service
 from tenure.store.transitions import due, recover
 
 
 class Reaper:
-    """One round settles everything that time has decided, in batches, each in its own transaction."""
+    """One round settles everything that time has decided, in batches, each a statement that commits by itself."""
 
     name = "reaper"
 
     def __init__(self, settings: Settings, *, options: str = "-c lock_timeout=1000") -> None:
         self._settings = settings
-        self._engine = engine_for(settings.session_url, application="tenure reaper", pooled=True, options=options)
+        self._engine = engine_of_service(settings.session_url, application="tenure reaper", options=options)
         self._log = structlog.get_logger("tenure.reaper")
 
     def run_once(self) -> float:
-        with self._engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+        with self._engine.connect() as connection:
             found = due.anything(connection)
         if found.expired:
             self._recover()
@@ -45,7 +45,7 @@ class Reaper:
         """Loop a batch until it finds nothing: a backlog must not wait for the next round."""
         done: list[Any] = []
         while True:
-            with self._engine.begin() as connection:
+            with self._engine.connect() as connection:
                 batch = step(connection)
             done += batch
             if not batch:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from uuid import UUID, uuid4
 
@@ -18,9 +19,12 @@ _TAKE = text("""delete from task_hints where id = any(array(
         order by h.priority desc, h.id limit :room for update skip locked))
     returning task_id::text, kind, queue, priority, id""")
 
+_WAITING = text("""select q from unnest(cast(:queues as text[])) q where exists (select 1 from task_hints h
+    where h.queue = q and h.kind = any(:kinds) and (h.not_before is null or h.not_before <= statement_timestamp()))""")
+
 _LOST = text("""insert into task_hints (task_id, kind, queue, priority)
     select k.id, k.kind, k.queue, k.priority from tasks k
-    where k.state = 'queued' and k.queue = :queue and k.available_at <= statement_timestamp() - make_interval(secs => :older)
+    where k.state = 'queued' and k.queue = any(:queues) and k.available_at <= statement_timestamp() - make_interval(secs => :older)
       and not exists (select 1 from task_hints h where h.task_id = k.id) limit 1000""")
 
 _ALL_LOST = text("""insert into task_hints (task_id, kind, queue, priority)
@@ -68,9 +72,15 @@ def take(connection: Connection, served: Served, room: int) -> list[Hint]:
     return [Hint(r[0], r[1], r[2]) for r in rows]
 
 
-def hint_again(connection: Connection, queue: str, *, older: float) -> int:
-    """Hint queued tasks that have had none for `older` seconds: the loss net. Call it when the broker's queue is empty."""
-    return connection.execute(_LOST, {"queue": queue, "older": older}).rowcount
+def waiting(connection: Connection, served: Sequence[Served]) -> set[str]:
+    """Those of these queues in which `take` may find something; cheaper than taking nothing."""
+    values = {"queues": [one.queue for one in served], "kinds": sorted({kind for one in served for kind in one.kinds})}
+    return set(connection.execute(_WAITING, values).scalars())
+
+
+def hint_again(connection: Connection, queues: Sequence[str], *, older: float) -> int:
+    """Hint queued tasks that have had none for `older` seconds: the loss net. Only for queues empty in the broker."""
+    return connection.execute(_LOST, {"queues": list(queues), "older": older}).rowcount
 
 
 def broker_state(connection: Connection) -> tuple[str, str]:
