@@ -11,7 +11,7 @@ from celery import Celery
 from kombu.exceptions import OperationalError as KombuError
 
 from tenure.model.errors import BrokerUnavailable
-from tenure.services.dispatcher import Broker
+from tenure.services.dispatcher import UNKNOWN, Broker
 from tenure.store.hints import Hint
 from tenure_celery.app import TRANSPORT
 from tenure_celery.envelope import HEADER, envelope
@@ -84,7 +84,7 @@ class CeleryBroker:
                 self._app.send_task(hint.kind, producer=producer, retry=False, **options)
 
     def identity(self) -> tuple[str | None, str]:
-        return "", ""
+        return UNKNOWN
 
     def set_epoch(self, epoch: str) -> None:
         del epoch  # nowhere to keep it: such a broker is expected to be durable by itself

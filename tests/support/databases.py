@@ -29,6 +29,10 @@ class Database:
             )
         return self._engine
 
+    def accept_connections(self, now: bool) -> None:
+        """Refuse new connections, or take them again; those that are open stay."""
+        self._owner.execute(f'alter database "{self.name}" allow_connections {str(now).lower()}')
+
     def drop(self) -> None:
         """Close our sessions, end those of others, and drop it. A second call does nothing."""
         if self._engine is not None:

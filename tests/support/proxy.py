@@ -45,6 +45,7 @@ class Proxy:
         self._cut: Cut | None = None
         self._lock = threading.Lock()
         self.cuts = 0
+        self.statements: list[bytes] = []  # all that came through, BEGIN and COMMIT too
         threading.Thread(target=self._accept, name="proxy", daemon=True).start()
 
     def arm(self, cut: Cut) -> None:
@@ -79,6 +80,8 @@ class Proxy:
             for fd in readable([client.fileno(), server.fileno()], None):
                 if fd == client.fileno():
                     data = client.recv(CHUNK)
+                    if data[:1] == b"Q":  # the driver sends one simple query at a time
+                        self.statements.append(data[5:-1])
                     cut = self._due(data)
                     server.sendall(data[: cut.after] if cut and cut.where is Where.REQUEST else data)
                     if cut and cut.where is not Where.ANSWER:

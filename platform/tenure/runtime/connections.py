@@ -62,8 +62,11 @@ class Connections:
             yield connection
         finally:
             with self._lock:
-                self._open.remove(connection)
-            _close(connection)
+                ours = connection in self._open
+                if ours:
+                    self._open.remove(connection)
+            if ours:  # else the body has ended before this block, and all were closed
+                _close(connection)
 
     def cancel(self, wanted: Callable[[], bool]) -> int:
         """Cancel whatever statement the registered connections are in; how many were asked. Harmless on idle ones.

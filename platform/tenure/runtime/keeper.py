@@ -61,6 +61,7 @@ class Keeper:
                 self._renew(connection)
                 if not seen(connection, self._worker, self._work()):
                     register(connection, self._boot)
+                    seen(connection, self._worker, self._work())
                 self._renew_at = time.monotonic() + self._settings.renew_seconds
             self._look(connection)
         self._settle_dead()

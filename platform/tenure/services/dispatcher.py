@@ -26,6 +26,8 @@ NET_AGE = 15.0  # s a queued task may be without a hint: shorter would multiply 
 _OPTIONS = "-c lock_timeout=1000 -c enable_seqscan=off -c enable_sort=off -c enable_bitmapscan=off"
 BUSY, FULL, IDLE = 0.1, 0.02, 1.0
 
+UNKNOWN = ("", "")
+
 
 class Broker(Protocol):
     """The port to the message broker. Every call is bounded in time and raises BrokerUnavailable."""
@@ -33,7 +35,7 @@ class Broker(Protocol):
     def depth(self, queue: str) -> int: ...
     def publish(self, batch: Sequence[Hint]) -> None: ...
     def identity(self) -> tuple[str | None, str]:
-        """(epoch we set in it or None, run id of the server)"""
+        """(epoch we set in it or None, run id of the server); UNKNOWN for a broker that can tell neither"""
         ...
 
     def set_epoch(self, epoch: str) -> None: ...
@@ -112,7 +114,7 @@ class Dispatcher:
     def _check_broker(self) -> None:
         """Notice a flushed, restarted or replaced broker, and hint again what may have been lost with it."""
         identity = self._broker.identity()
-        if identity == self._checked:
+        if identity in (self._checked, UNKNOWN):
             return
         epoch, run_id = identity
         with self._sessions.look() as connection:

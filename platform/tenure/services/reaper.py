@@ -14,7 +14,7 @@ from tenure.store.transitions import due, recover
 
 
 class Reaper:
-    """One round settles everything that time has decided, in batches, each in its own transaction."""
+    """One round settles everything that time has decided, in batches, each a statement that commits by itself."""
 
     name = "reaper"
 

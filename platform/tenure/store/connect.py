@@ -36,6 +36,17 @@ def session_arguments(application: str, options: str = "") -> dict[str, Any]:
     }
 
 
+def engine_of_service(url: str, *, application: str, options: str = "-c lock_timeout=1000") -> Engine:
+    """For a loop that is run again after a failure: each statement commits by itself and nothing is asked beside it.
+
+    No ping at check-out and no change of isolation: they would be most of what an idle service says.
+    """
+    return create_engine(
+        url, connect_args=session_arguments(application, options), json_serializer=dumps,
+        pool_size=1, isolation_level="AUTOCOMMIT",
+    )  # fmt: skip
+
+
 def engine_for(url: str, *, application: str, pooled: bool = False, options: str = "") -> Engine:
     """An engine for one process: unpooled unless asked."""
     sizing: dict[str, Any] = (
