@@ -2,6 +2,7 @@
 
 import itertools
 import time
+from functools import partial
 from uuid import UUID
 
 import pytest
@@ -15,7 +16,7 @@ from tenure.store.hot import HotSession, RunOn
 from tenure.store.transitions import due, recover
 from tests.support import tasks
 from tests.support.databases import Database
-from tests.support.threads import race, together
+from tests.support.threads import together
 
 BOUND = 3
 RESUMES = KindSpec("store.resumes", params=tasks.Anything, on_lost="resume")
@@ -159,7 +160,7 @@ def test_a_lease_renewed_between_look_and_lock_is_not_stolen(database: Database,
     won = []
     for number in range(count):
         tasks.expire_lease(database, lease.task_id)
-        ((kept, stolen),) = race(1, lambda _: renewed(number % 2 == 1), lambda _: len(sweep(database, bound=1 << 30)))
+        kept, stolen = together(partial(renewed, number % 2 == 1), lambda: len(sweep(database, bound=1 << 30)))
         assert kept + stolen == 1
         assert tasks.state(database, lease.task_id) == (State.RUNNING if kept else State.QUEUED)
         won.append(kept)
