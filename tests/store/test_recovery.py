@@ -2,20 +2,24 @@
 
 import itertools
 import time
-from uuid import UUID
+from dataclasses import replace
+from functools import partial
+from uuid import UUID, uuid4
 
 import pytest
 
 from tenure import registry
 from tenure.model.errors import UnknownKind
 from tenure.model.kinds import KindSpec
-from tenure.model.records import Lease
+from tenure.model.records import Ended, Lease
 from tenure.model.states import State
 from tenure.store.hot import HotSession, RunOn
 from tenure.store.transitions import due, recover
+from tenure.store.transitions.force import force
 from tests.support import tasks
 from tests.support.databases import Database
-from tests.support.threads import race, together
+from tests.support.snapshots import changed, snapshot
+from tests.support.threads import together
 
 BOUND = 3
 RESUMES = KindSpec("store.resumes", params=tasks.Anything, on_lost="resume")
@@ -159,7 +163,7 @@ def test_a_lease_renewed_between_look_and_lock_is_not_stolen(database: Database,
     won = []
     for number in range(count):
         tasks.expire_lease(database, lease.task_id)
-        ((kept, stolen),) = race(1, lambda _: renewed(number % 2 == 1), lambda _: len(sweep(database, bound=1 << 30)))
+        kept, stolen = together(partial(renewed, number % 2 == 1), lambda: len(sweep(database, bound=1 << 30)))
         assert kept + stolen == 1
         assert tasks.state(database, lease.task_id) == (State.RUNNING if kept else State.QUEUED)
         won.append(kept)
@@ -208,3 +212,51 @@ def test_tasks_that_share_an_activity_expire_and_end_together(database: Database
         assert sorted(due.expire(connection)) == sorted(others[1:])
     accepted, _ = session.end(held, tasks.SUCCEEDED)
     assert len(accepted) == 2
+
+
+# -- one token, by whoever knows that its holder is gone ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize("stale", ["older token", "other boot", "other pid"])
+@pytest.mark.parametrize("how", [tasks.CANCELLED, Ended("release", "queued")], ids=["end", "release"])
+def test_a_forced_end_takes_exactly_its_token(database: Database, session: HotSession, stale: str, how: Ended) -> None:
+    lease = tasks.claimed(session, tasks.submit(database)).lease
+    worker = uuid4() if stale == "other boot" else lease.holder.worker
+    pid = lease.holder.pid + (stale == "other pid")
+    token = lease.token - (stale == "older token")
+    before = snapshot(database)
+    with database.engine.begin() as connection:
+        assert force(connection, worker, pid, token, how) is None
+    assert changed(before, snapshot(database)) == []
+    with database.engine.begin() as connection:
+        assert force(connection, lease.holder.worker, lease.holder.pid, lease.token, how) == lease.task_id
+    seen = tasks.task(database, lease.task_id)
+    assert (seen["state"], seen["attempts"][0]["forced"], seen["history"][-1]["note"]) == (how.state, True, "forced")
+
+
+@pytest.mark.parametrize("stale", ["older token", "other boot", "other pid"])
+def test_a_holder_recovers_exactly_its_own_lease(database: Database, session: HotSession, stale: str) -> None:
+    lease = tasks.claimed(session, tasks.submit(database)).lease
+    boot = uuid4() if stale == "other boot" else lease.holder.worker
+    believed = replace(lease, token=lease.token - (stale == "older token"))
+    before = snapshot(database)
+    with tasks.worker(database, boot=boot, pid=lease.holder.pid + (stale == "other pid")) as believer:
+        assert believer.recover_one(believed, BOUND) is None
+    assert changed(before, snapshot(database)) == []
+    assert session.recover_one(lease, BOUND) == ("queued", None)
+    assert session.recover_one(lease, BOUND) is None
+
+
+def test_a_boot_that_is_gone_loses_all_its_leases(database: Database) -> None:
+    task_ids = tasks.submit_many(database, 3)
+    with (
+        tasks.worker(database, pid=1) as one,
+        tasks.worker(database, boot=one.holder.worker, pid=2) as two,
+        tasks.worker(database, pid=1) as elsewhere,
+    ):
+        for session, task_id in zip((one, two, elsewhere), task_ids, strict=True):
+            tasks.claimed(session, task_id)
+    with database.engine.begin() as connection:
+        settled = recover.recover_boot(connection, one.holder.worker, crash_bound=BOUND)
+    assert sorted(row[0] for row in settled) == sorted(task_ids[:2])
+    assert tasks.state(database, task_ids[2]) == State.RUNNING

@@ -120,7 +120,7 @@ def test_the_active_limit_counts_per_submitter_and_only_what_has_not_ended(
     database: Database, session: HotSession
 ) -> None:
     ids = [submit(database, tasks.LIMITED, submitter="me").id for _ in range(5)]
-    with pytest.raises(ActiveLimitReached, match="5 store.limited"):
+    with pytest.raises(ActiveLimitReached, match=r"5 store\.limited"):
         submit(database, tasks.LIMITED, submitter="me")
     assert submit(database, tasks.LIMITED, submitter="you").created
     lease = tasks.claimed(session, ids[0]).lease

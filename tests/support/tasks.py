@@ -8,6 +8,7 @@ from uuid import UUID, uuid4
 
 from pydantic import BaseModel, ConfigDict
 from sqlalchemy import Connection, text
+from uuid_utils.compat import uuid7
 
 from tenure import client
 from tenure.model.kinds import KindSpec
@@ -52,8 +53,26 @@ def submit(database: Database, spec: KindSpec = PLAIN, params: Any = None, **opt
 
 
 def submit_many(database: Database, count: int, spec: KindSpec = PLAIN, **options: Any) -> list[UUID]:
+    """A submission, and copies of all it wrote: a backlog costs a few statements instead of one per task."""
+    first = submit(database, spec, **options)
+    ids = [UUID(bytes=uuid7().bytes) for _ in range(count - 1)]
     with database.engine.begin() as connection:
-        return [client.submit(connection, spec, initiator=ADA, **options).id for _ in range(count)]
+        for copy in _COPIES:
+            connection.execute(text(copy), {"first": first, "ids": ids})
+    return [first, *ids]
+
+
+_COPIES = (
+    """insert into tasks select (jsonb_populate_record(t, jsonb_build_object('id', i, 'activity_id', i))).*
+       from tasks t, unnest(cast(:ids as uuid[])) i where t.id = :first""",
+    "insert into task_params select i, p.params from task_params p, unnest(cast(:ids as uuid[])) i where task_id = :first",
+    """insert into activities select (jsonb_populate_record(a, jsonb_build_object('id', i, 'task_id', i))).*
+       from activities a, unnest(cast(:ids as uuid[])) i where a.id = :first""",
+    """insert into task_events (task_id, verb, state, note) select i, e.verb, e.state, e.note
+       from task_events e, unnest(cast(:ids as uuid[])) i where e.task_id = :first""",
+    """insert into task_hints (task_id, kind, queue, priority) select i, h.kind, h.queue, h.priority
+       from task_hints h, unnest(cast(:ids as uuid[])) i where h.task_id = :first""",
+)
 
 
 def cancel(database: Database, task_id: UUID) -> str:
