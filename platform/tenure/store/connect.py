@@ -7,9 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from sqlalchemy import Connection, Engine, create_engine
+from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import DBAPIError, OperationalError
-from sqlalchemy.pool import NullPool
 
 from tenure.model.errors import CredentialsRejected, DatabaseUnavailable, TenureError
 
@@ -34,25 +33,6 @@ def session_arguments(application: str, options: str = "") -> dict[str, Any]:
         "tcp_user_timeout": 10_000,
         "options": f"-c TimeZone=UTC -c lc_messages=C {options}".strip(),
     }
-
-
-def engine_of_service(url: str, *, application: str, options: str = "-c lock_timeout=1000") -> Engine:
-    """For a loop that is run again after a failure: each statement commits by itself and nothing is asked beside it.
-
-    No ping at check-out and no change of isolation: they would be most of what an idle service says.
-    """
-    return create_engine(
-        url, connect_args=session_arguments(application, options), json_serializer=dumps,
-        pool_size=1, isolation_level="AUTOCOMMIT",
-    )  # fmt: skip
-
-
-def engine_for(url: str, *, application: str, pooled: bool = False, options: str = "") -> Engine:
-    """An engine for one process: unpooled unless asked."""
-    sizing: dict[str, Any] = (
-        {"pool_size": 2, "max_overflow": 3, "pool_pre_ping": True} if pooled else {"poolclass": NullPool}
-    )
-    return create_engine(url, connect_args=session_arguments(application, options), json_serializer=dumps, **sizing)
 
 
 @contextmanager
