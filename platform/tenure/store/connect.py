@@ -9,6 +9,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import DBAPIError, OperationalError
+from sqlalchemy.pool import NullPool
 
 from tenure.model.errors import CredentialsRejected, DatabaseUnavailable, TenureError
 
@@ -33,6 +34,14 @@ def session_arguments(application: str, options: str = "") -> dict[str, Any]:
         "tcp_user_timeout": 10_000,
         "options": f"-c TimeZone=UTC -c lc_messages=C {options}".strip(),
     }
+
+
+def engine_for(url: str, *, application: str, pooled: bool = False, options: str = "") -> Engine:
+    """An engine for one process: unpooled unless asked."""
+    sizing: dict[str, Any] = (
+        {"pool_size": 2, "max_overflow": 3, "pool_pre_ping": True} if pooled else {"poolclass": NullPool}
+    )
+    return create_engine(url, connect_args=session_arguments(application, options), json_serializer=dumps, **sizing)
 
 
 @contextmanager
