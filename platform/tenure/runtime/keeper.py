@@ -164,7 +164,7 @@ class Keeper:
         """Settle children ended by the shutdown, and say that this boot has ended, if the database can hear it."""
         try:
             self._settle_dead()
-            with self._sessions.transaction() as connection:
+            with self._sessions.look() as connection:
                 ended(connection, self._worker)
         except DBAPIError as error:
             self._log.info("end_not_written", error=type(error).__name__)

@@ -12,7 +12,7 @@ _QUEUED = "state || '' = 'queued'"
 # The one predicate of a claim; `why` reads the same text.
 CLAIMABLE = f"""{_QUEUED} and available_at <= clock_timestamp()
         and (deadline is null or deadline > clock_timestamp())
-        and (start_by is null or start_by > clock_timestamp())
+        and (start_by is null or started_at is not null or start_by > clock_timestamp())
         and not exists (select 1 from task_stops s where s.task_id = tasks.id offset 0)
         and not exists (select 1 from pauses p where p.what = 'kind' and p.name = tasks.kind offset 0)
         and not exists (select 1 from pauses p where p.what = 'queue' and p.name = tasks.queue offset 0)"""

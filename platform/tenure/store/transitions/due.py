@@ -22,7 +22,8 @@ _PROMOTE = text(f"""with
 
 _EXPIRE = text(f"""with
     late as (select id from tasks where state in {PENDING} and (start_by is not null or deadline is not null)
-               and least(start_by, deadline) <= statement_timestamp() limit {BATCH} for no key update skip locked),
+               and least(start_by, deadline) <= statement_timestamp()
+              and (started_at is null or deadline <= statement_timestamp()) limit {BATCH} for no key update skip locked),
     u as (update tasks set state = 'failed', outcome = 'deadline_exceeded', error_code = 'deadline_exceeded',
              error_message = 'its time to start had passed', finished_at = clock_timestamp(),
              redacted_at = case when keep_params then null else clock_timestamp() end
@@ -54,7 +55,8 @@ _ANYTHING = text(f"""select
     exists (select 1 from task_leases where expires <= clock_timestamp()),
     exists (select 1 from task_stops),
     exists (select 1 from tasks where state in {PENDING} and (start_by is not null or deadline is not null)
-              and least(start_by, deadline) <= statement_timestamp()),
+              and least(start_by, deadline) <= statement_timestamp()
+              and (started_at is null or deadline <= statement_timestamp())),
     exists (select 1 from tasks where state = 'scheduled' and available_at <= statement_timestamp())""")
 
 
