@@ -50,7 +50,7 @@ def test_with_the_broker_lost_in_mid_run_every_task_ends_exactly_once(
 ) -> None:
     before = tasks.ended()
     ids = tasks.submit(ledger, COUNT, steps=STEPS, seconds=0.01)
-    until(lambda: tasks.ended() >= before + COUNT // 10)
+    until(lambda: tasks.ended() >= before + COUNT // 10, 60)
     assert tasks.ended() < before + COUNT, "the fault must come in mid-run"
     fault(own)
     tasks.wait_ended(ids, 60 + COUNT / 20, watch=[worker])

@@ -44,7 +44,7 @@ def test_with_the_database_restarted_in_mid_run_every_task_ends_exactly_once(
 ) -> None:
     before, noticed = tasks.ended(), len(worker.lines("service_waits"))
     ids = tasks.submit(ledger, COUNT, steps=STEPS, seconds=0.01)
-    until(lambda: tasks.ended() >= before + COUNT // 10)
+    until(lambda: tasks.ended() >= before + COUNT // 10, 60)
     assert tasks.ended() < before + COUNT, "the fault must come in mid-run"
     pool = worker.pool()
     end(own)

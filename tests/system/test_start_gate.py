@@ -2,7 +2,7 @@
 
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 from sqlalchemy import create_engine, make_url, text
@@ -12,7 +12,7 @@ from tenure.migrate import LOCK, migrate
 from tests.support.servers import OwnServers
 from tests.support.workers import Worker
 
-AT_ONCE_S = 10.0  # the imports of Celery, on a busy machine; a gate that waits does so for 300 s
+AT_ONCE_S = 20.0  # the imports of Celery, on a busy machine; a gate that waits does so for 300 s
 
 
 @pytest.fixture(scope="module")
@@ -38,26 +38,12 @@ def said(worker: Worker) -> list[str]:
     return [line for line in worker.text().splitlines() if line.startswith("tenure: ")]
 
 
-def wrong_password(url: str) -> str:
-    return make_url(url).set(password="not-the-password").render_as_string(hide_password=False)
-
-
-def missing_database(url: str) -> str:
-    return make_url(url).set(database="nowhere").render_as_string(hide_password=False)
-
-
-@pytest.mark.parametrize(
-    "spoiled, words",
-    [(wrong_password, "refused the user or password"), (missing_database, "does not exist")],
-)
-def test_a_worker_that_can_never_connect_says_why_and_leaves_at_once(
-    own: OwnServers, module_broker: str, spoiled: Callable[[str], str], words: str
-) -> None:
-    with Worker(spoiled(own.database_url), module_broker) as worker:
+def test_a_worker_with_a_wrong_password_says_so_and_leaves_at_once(own: OwnServers, module_broker: str) -> None:
+    wrong = make_url(own.database_url).set(password="not-the-password").render_as_string(hide_password=False)
+    with Worker(wrong, module_broker) as worker:
         assert worker.exit_code(AT_ONCE_S) == 1
         (line,) = said(worker)
-        assert words in line
-        assert "TENURE_DATABASE_URL" in line
+        assert "refused the user or password: check TENURE_DATABASE_URL" in line
         assert "not-the-password" not in worker.text()
 
 

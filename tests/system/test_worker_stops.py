@@ -2,8 +2,6 @@
 
 import signal
 
-import pytest
-
 from tests.support.databases import Database
 from tests.support.kinds.ledger import handed_on, ledger
 from tests.support.promptness import best_of
@@ -23,14 +21,12 @@ def running(tasks: Tasks, count: int) -> None:
     )
 
 
-@pytest.mark.parametrize("number, code", [(signal.SIGQUIT, 0), (signal.SIGINT, 1)])
-def test_an_idle_worker_leaves_in_good_order_and_its_exit_code_says_why(
-    module_database: Database, module_broker: str, tasks: Tasks, number: int, code: int
+def test_an_idle_worker_leaves_on_sigint_in_good_order_with_exit_code_1(
+    module_database: Database, module_broker: str, tasks: Tasks
 ) -> None:
     with Worker(module_database.url, module_broker) as worker:
-        worker.wait_ready()
-        worker.signal(number)
-        assert worker.exit_code() == code
+        worker.wait_ready().signal(signal.SIGINT)
+        assert worker.exit_code() == 1
         assert_left_nothing(worker, tasks)
 
 
@@ -74,7 +70,7 @@ def test_cooperative_tasks_are_failed_as_service_unavailable_and_queued_ones_sta
                "and state = 'queued' returning id", ids=ids)  # fmt: skip
 
 
-def test_a_kind_that_is_handed_on_is_resumed_by_another_worker(
+def test_a_kind_that_is_handed_on_is_resumed_by_another_worker_which_leaves_on_sigquit_in_good_order(
     module_database: Database, module_broker: str, tasks: Tasks
 ) -> None:
     steps = 60
@@ -88,6 +84,9 @@ def test_a_kind_that_is_handed_on_is_resumed_by_another_worker(
     with Worker(module_database.url, module_broker, name="second") as second:
         second.wait_ready()
         tasks.wait_ended(ids, 30, watch=[second])
+        second.signal(signal.SIGQUIT)
+        assert second.exit_code() == 0
+        assert_left_nothing(second, tasks)
     tasks.assert_exactly_once(ids, steps)
     for task_id in ids:
         assert [verb for verb, _ in tasks.history(task_id)] == ["submit", "claim", "release", "claim", "succeed"]
