@@ -5,6 +5,7 @@ from collections.abc import Callable
 from uuid import UUID, uuid4
 
 import pytest
+from sqlalchemy import text
 
 from tenure.model.kinds import Kind, kind
 from tenure.runtime.attempt import Attempt
@@ -12,6 +13,7 @@ from tenure.store import leases
 from tests.support.databases import Database
 from tests.support.proxy import Cut, Proxy, Where
 from tests.support.slot import FULL, Bench, Step, write
+from tests.support.until import until
 
 Make = Callable[..., Bench]
 POINTS = 200 if FULL else 40
@@ -102,6 +104,26 @@ def test_a_failing_one_in_a_batch_whose_end_is_cut_does_not_hand_back_the_others
         assert proxy.cuts == 1
     assert [bench.state(task) for task in tasks] == ["succeeded"] * 4 + ["failed error"] + ["succeeded"] * 4
     assert bodies == dict.fromkeys(tasks, 1)
+
+
+def test_a_lost_claim_that_is_still_at_work_on_the_server_is_seen_off_first(
+    make_bench: Make, database: Database
+) -> None:
+    waiting = (
+        "select count(*) from pg_stat_activity where wait_event_type = 'Lock' and query like 'execute tenure_claim %'"
+    )
+    with Proxy(database.url) as proxy:
+        bench = make_bench(paying, url=proxy.url)
+        task = bench.submit(paying)
+        proxy.arm(Cut(b"execute tenure_claim (", Where.AT_ONCE))
+        with bench.engine.begin() as connection:
+            connection.execute(text("select 1 from tasks where id = :t for update"), {"t": task})
+            running = bench.aside(task)
+            first = until(lambda: bench.rows(waiting), pace=0.005)[0][0]
+            until(lambda: any(row[0] != first for row in bench.rows(waiting)), pace=0.005)
+        running.join(10)
+        assert proxy.cuts == 1
+    assert_each_once(bench, [task])
 
 
 @pytest.mark.parametrize("where", list(Where))
