@@ -18,7 +18,7 @@ from bench.processes import until
 from tenure.embedded import Servers, acquire, running
 from tenure.embedded.servers import Home
 from tenure.migrate import migrate
-from tenure.store.connect import engine_for
+from tenure.store.connect import dumps, session_arguments
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -50,12 +50,13 @@ class Place:
         return url
 
     def engine(self) -> Engine:
-        return engine_for(self.servers.database_url, application="bench")
+        """On the server itself, for what holds for all databases."""
+        return engine(self.servers.database_url)
 
 
 def engine(url: str) -> Engine:
-    """One connection kept open, for submitting and looking."""
-    return engine_for(url, application="bench", pooled=True)
+    """A connection is kept open between uses, for submitting and looking."""
+    return create_engine(url, connect_args=session_arguments("bench"), json_serializer=dumps)
 
 
 @contextmanager
