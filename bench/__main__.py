@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -26,20 +27,23 @@ PARTS: dict[str, Callable[[Run], Iterator[Figure]]] = {
 
 
 def main(arguments: Sequence[str]) -> int:
-    """0: everything was measured, whatever the figures. 1: something did not run; 2: wrong usage."""
+    """0: everything was measured, whatever the figures. 1: something did not run; 2: wrong usage; 130: Ctrl-C."""
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument("parts", nargs="*", metavar="part", help=f"of {', '.join(PARTS)}; default: all")
-    parser.add_argument("--quick", action="store_true", help="smaller counts, within 90 s: for trying it out")
+    parser.add_argument("--quick", action="store_true", help="smaller counts and fewer comparators: for trying it out")
     parser.add_argument("--json", action="store_true", help="JSON with every repeat instead of the table")
     given = parser.parse_args(arguments)
     if unknown := [name for name in given.parts if name not in PARTS]:
         parser.error(f"no part {unknown[0][:40]!r}: parts are {', '.join(PARTS)}")
     stderr = Console(stderr=True)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that what was started is stopped
     try:
         return _run(stderr, given.parts or list(PARTS), quick=given.quick, as_json=given.json)
     except (BenchError, TenureError) as error:
         stderr.print(f"bench: {error}")
         return 1
+    except KeyboardInterrupt:
+        return 130
 
 
 def _run(stderr: Console, parts: Sequence[str], *, quick: bool, as_json: bool) -> int:

@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from sqlalchemy import Engine
 
 from bench import bulk
-from bench.contenders.bare_celery import BareCelery, bare_celery
+from bench.contenders.bare_celery import bare_celery
 from bench.contenders.procrastinate import procrastinate
 from bench.figures import Figure, Sample
 from bench.kinds.noop import QUEUE, noop, tiny
@@ -41,12 +41,12 @@ def measure(run: Run) -> Iterator[Figure]:
     yield Figure(PART, "batch of 8", "tasks/s", eight, f"its SQL alone, {SLOTS} loops", floor_eight)
 
 
-def _repeated(run: Run, here: Engine, kind: Kind, n: int, name: str) -> Sample:
-    with here.connect() as connection:
-        bulk.rate(connection, bulk.submit(connection, kind, WARM, f"{name} warm-up"))
+def _repeated(run: Run, here: Engine, kind: Kind, full: int, name: str) -> Sample:
+    warm = [bulk.measured(here, kind, WARM, f"{name} warm-up {number}") for number in (1, 2)]
+    n = run.sized(warm[1], full)
     values: list[float] = []
     for number in range(1, run.repeats + 1):
-        settled(here)
+        settled(here, "tasks", "task_params", "task_leases", "task_hints", "activities")
         run.say(f"noop: {name}, {n} tasks, run {number} of {run.repeats}")
         values.append(bulk.measured(here, kind, n, f"{name} {number}"))
     return Sample(values)
@@ -56,8 +56,8 @@ def _tenure(run: Run) -> tuple[Sample, Sample]:
     database, broker = run.place.database("tenure_noop"), run.place.broker(1)
     run.say("noop: starting a Tenure worker")
     with worker(run.place, database, broker, queues=QUEUE) as here:
-        one = _repeated(run, here, noop, run.count(5000), "Tenure one at a time")
-        eight = _repeated(run, here, tiny, run.count(20000), "Tenure batch of 8")
+        one = _repeated(run, here, noop, 5000, "Tenure one at a time")
+        eight = _repeated(run, here, tiny, 20000, "Tenure batch of 8")
     return one, eight
 
 
@@ -71,14 +71,14 @@ def _floor(run: Run, kind: Kind, k: int) -> Sample:
         for number in range(SLOTS):
             command = ["-m", "bench.contenders.loop", name, str(k)]
             stack.enter_context(process(f"loop-{number}", command, logs=run.place.home, environment=environment))
-        return _repeated(run, here, kind, run.count(5000 if k == 1 else 20000), f"SQL alone by {k}")
+        return _repeated(run, here, kind, 5000 if k == 1 else 20000, f"SQL alone by {k}")
 
 
 def _bare_celery(run: Run) -> dict[str, Sample]:
     bare = bare_celery(run.place, run.place.broker(2))
-    n = run.count(2500)
     with bare.worker():
-        _warm(bare)
+        bare.published_while_running(WARM)
+        n = run.sized(bare.published_while_running(WARM), 2500)
         running = []
         for number in range(1, run.repeats + 1):
             run.say(f"noop: bare Celery, {n} tasks sent while it runs, run {number} of {run.repeats}")
@@ -90,20 +90,14 @@ def _bare_celery(run: Run) -> dict[str, Sample]:
     return {"sent while it runs": Sample(running), "queue filled beforehand": Sample(filled)}
 
 
-def _warm(bare: BareCelery) -> None:
-    bare.forget()
-    bare.send(WARM)
-    bare.wait(WARM)
-
-
 def _procrastinate(run: Run) -> dict[str, Sample]:
-    n = run.count(2000)
     samples: dict[str, Sample] = {}
     with procrastinate(run.place) as theirs:
-        for concurrency in (1, 10):
+        for concurrency in (1,) if run.quick else (1, 10):
             name = f"{SLOTS} processes × {concurrency}"
             with theirs.workers(concurrency=concurrency):
                 theirs.rate(WARM)
+                n = run.sized(theirs.rate(WARM), 2000)
                 values = []
                 for number in range(1, run.repeats + 1):
                     run.say(f"noop: procrastinate, {name}, {n} tasks, run {number} of {run.repeats}")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,7 +17,7 @@ from bench.processes import until
 from tenure.embedded import Servers, acquire, running
 from tenure.embedded.servers import Home
 from tenure.migrate import migrate
-from tenure.store.connect import engine_for
+from tenure.store.connect import dumps, session_arguments
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -50,12 +49,13 @@ class Place:
         return url
 
     def engine(self) -> Engine:
-        return engine_for(self.servers.database_url, application="bench")
+        """On the server itself, for what holds for all databases."""
+        return engine(self.servers.database_url)
 
 
 def engine(url: str) -> Engine:
-    """One connection kept open, for submitting and looking."""
-    return engine_for(url, application="bench", pooled=True)
+    """A connection is kept open between uses, for submitting and looking."""
+    return create_engine(url, connect_args=session_arguments("bench"), json_serializer=dumps)
 
 
 @contextmanager
@@ -73,9 +73,7 @@ def place() -> Iterator[Place]:
         shutil.rmtree(home, ignore_errors=True)
 
 
-def settled(engine: Engine) -> None:
-    """Take the work left by the last run out of the next one: a checkpoint and statistics, then a breath."""
+def settled(engine: Engine, *tables: str) -> None:
+    """Take the dead rows of the last run out of the next one."""
     with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
-        connection.execute(text("vacuum analyze"))
-        connection.execute(text("checkpoint"))
-    time.sleep(0.2)
+        connection.execute(text(f"vacuum analyze {', '.join(tables)}"))

@@ -75,7 +75,7 @@ def _first_fill(run: Run, here: Engine, class_id: int, count: int) -> float:
 
 def _rebuilt(run: Run, here: Engine, class_id: int, count: int, number: int) -> float:
     run.say(f"reindex: rebuild {number} of {run.repeats}")
-    settled(here)
+    settled(here, "object_computed_data")
     with here.begin() as connection:
         task = rebuild(connection, CLASS, initiator=BENCH)
     return count / _seconds(here, task.id, class_id)
@@ -108,7 +108,7 @@ def _bare(run: Run, here: Engine, class_id: int, count: int) -> Sample:
     values = []
     for number in range(1, run.repeats + 1):
         run.say(f"reindex: bare UPDATE, run {number} of {run.repeats}")
-        settled(here)
+        settled(here, "bare_values")
         with here.connect() as connection:
             values.append(count / sum(_bare_pages(connection, class_id)))
     return Sample(values)

@@ -24,6 +24,10 @@ class Run:
         """How many of something to do."""
         return max(1, full // 5) if self.quick else full
 
+    def sized(self, rate: float, full: int) -> int:
+        """How many tasks a run has: so many that a slow or loaded machine is done with it in a few seconds."""
+        return max(200, min(self.count(full), int(rate * (1.0 if self.quick else 4.0))))
+
     def say(self, text: str) -> None:
         """What runs now, on stderr."""
         self.status.update(text)

@@ -85,9 +85,11 @@ class Events:
         while True:
             self._wake.wait()
             # One turn of this thread per interval, not per event: each would take the interpreter from the body thread.
-            asked = self._now.wait(FLUSH_SECONDS)
+            self._now.wait(FLUSH_SECONDS)
+            # In this order a flush asked for meanwhile is either seen here or wakes the next turn.
             self._wake.clear()
-            self._now.clear()
+            if asked := self._now.is_set():
+                self._now.clear()
             for _ in range(0, len(self._waiting), BATCH):
                 dispatcher = self._send(dispatcher)
             if asked:
