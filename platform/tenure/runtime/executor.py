@@ -121,7 +121,8 @@ class Executor:
                 continue
             spec = self._registry.spec(claimed.kind)
             drain = spec.drain if spec.on_shutdown == "finish" else 0.0
-            self._seat.hold(claimed.lease.token, trusted, stop_within=spec.stop_within, drain=drain)
+            lease = claimed.lease
+            self._seat.hold(lease.token, trusted, stop_within=spec.stop_within, drain=drain, task_id=lease.task_id)
             self._sink.started(claimed)
             ran.append(self._run_one(claimed))
         return ran

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import os
 import time
+from collections import deque
 
 import structlog
 from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError
 
-from tenure.model.records import Ended
 from tenure.model.stops import Cause, stop_for
 from tenure.registry import Registry
 from tenure.runtime.channel import StopChannel
@@ -52,6 +52,7 @@ class Keeper:
         self._listener = Listener(settings.session_url, STOP_CHANNEL)
         self._renew_at = 0.0
         self._deadlines: dict[int, float] = {}
+        self._given_up: deque[tuple[int, int, int]] = deque()
 
     def run_once(self) -> float:
         """Renew if due, look for stops and deadlines; seconds until the next look."""
@@ -65,6 +66,7 @@ class Keeper:
                 self._renew_at = time.monotonic() + self._settings.renew_seconds
             self._look(connection)
         self._settle_dead()
+        self._settle_given_up()
         self._health.beat()
         return self._pause()
 
@@ -74,8 +76,9 @@ class Keeper:
         self._poked.drain()
         return watcher.is_running()
 
-    def poke(self) -> None:
-        """Look at once: a child has been ended."""
+    def give_up(self, slot: int, token: int, pid: int) -> None:
+        """Settle this one at once: its child has been ended, or is a thread that nothing ends. Any thread may call it."""
+        self._given_up.append((slot, token, pid))
         self._poked.ring()
 
     def _work(self) -> str | None:
@@ -109,7 +112,8 @@ class Keeper:
 
     def _lost(self, slot: int, token: int) -> None:
         # A task that has just ended leaves its slot a moment after its lease: only a token still held is lost.
-        if self._channel.held(slot)[0] == token and self._channel.ask(slot, token, Cause.LEASE_LOST):
+        known = self._channel.asked(slot, token) is Cause.LEASE_LOST
+        if self._channel.held(slot)[0] == token and self._channel.ask(slot, token, Cause.LEASE_LOST) and not known:
             self._log.warning("lease_lost", token=token)
 
     def _look(self, connection: Connection) -> None:
@@ -131,11 +135,7 @@ class Keeper:
 
     def _settle_child(self, slot: int, token: int, pid: int) -> None:
         """By the stop that was asked, if one was: the child was ended for it. Else as lost."""
-        with self._sessions.transaction() as connection:
-            how = self._forced(connection, slot, token)
-            task_id = force(connection, self._worker, pid, token, how) if how else None
-        if task_id is not None and how is not None:
-            self._log.warning("forced", pid=pid, task_id=str(task_id), state=how.state, outcome=how.outcome)
+        self._force(slot, token, pid)
         with self._sessions.transaction() as connection:
             settled = recover.recover_process(connection, self._worker, pid, crash_bound=self._settings.crash_bound)
             left = leases.held_by(connection, self._worker, pid)
@@ -144,14 +144,32 @@ class Keeper:
         for lost_id, state, outcome in settled:
             self._log.warning("child_died", pid=pid, task_id=str(lost_id), state=state, outcome=outcome)
 
-    def _forced(self, connection: Connection, slot: int, token: int) -> Ended | None:
+    def _settle_given_up(self) -> None:
+        """A thread that did not stop keeps its slot until it ends by itself; its token is void from here on."""
+        while self._given_up:
+            slot, token, pid = self._given_up[0]
+            # A killed child may not be dead yet: what it holds is settled when it is, by `_settle_dead`.
+            if self._same_process(pid) and self._channel.held(slot) == (token, pid):
+                self._force(slot, token, pid)
+                self._channel.ask(slot, token, Cause.LEASE_LOST)
+            self._given_up.popleft()
+
+    def _same_process(self, pid: int) -> bool:
+        return os.path.exists(f"/proc/self/task/{pid}")
+
+    def _force(self, slot: int, token: int, pid: int) -> None:
+        """Write the end that the stop asks for, if one was asked and the lease stands."""
         cause = self._channel.asked(slot, token)
         if cause is None or cause is Cause.LEASE_LOST:
-            return None
-        kind = leases.kind_of(connection, self._worker, token)
-        if kind is None or kind not in self._registry:
-            return None
-        return of_stop(stop_for(cause), self._registry.spec(kind))
+            return
+        with self._sessions.transaction() as connection:
+            kind = leases.kind_of(connection, self._worker, token)
+            if kind is None or kind not in self._registry:
+                return
+            how = of_stop(stop_for(cause), self._registry.spec(kind))
+            task_id = force(connection, self._worker, pid, token, how)
+        if task_id is not None:
+            self._log.warning("forced", pid=pid, task_id=str(task_id), kind=kind, state=how.state, outcome=how.outcome)
 
     def _ring_deadlines(self) -> None:
         now = time.monotonic()
@@ -164,6 +182,7 @@ class Keeper:
         """Settle children ended by the shutdown, and say that this boot has ended, if the database can hear it."""
         try:
             self._settle_dead()
+            self._settle_given_up()
             with self._sessions.look() as connection:
                 ended(connection, self._worker)
         except DBAPIError as error:

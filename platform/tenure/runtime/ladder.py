@@ -26,8 +26,9 @@ class _Asked:
 
 
 class Ladder:
-    """Stepped by `run_once`. `end_child` kills one pid of the pool; `settle` is poked when one was ended; `leave` ends
-    this process when T_FINAL has passed since the stop."""
+    """Stepped by `run_once`. `end_child` kills one pid of the pool, or answers False where it cannot (threads); `give_up`
+    is told of (slot, token, pid) that is over: killed, or never to be heard again. `leave` ends this process when
+    T_FINAL has passed since the stop."""
 
     name = "ladder"
 
@@ -36,13 +37,13 @@ class Ladder:
         channel: StopChannel,
         *,
         end_child: Callable[[int], bool],
-        settle: Callable[[], None],
+        give_up: Callable[[int, int, int], None],
         stopped_at: Callable[[], float | None],
         leave: Callable[[], None],
     ) -> None:
         self._channel = channel
         self._end_child = end_child
-        self._settle = settle
+        self._give_up = give_up
         self._stopped_at = stopped_at
         self._leave = leave
         self._asked: dict[int, _Asked] = {}
@@ -55,7 +56,9 @@ class Ladder:
             self._leave()
         seen = set()
         for slot, token, pid in self._channel.slots():
-            cause = self._channel.asked(slot, token) or (Cause.SHUTDOWN if stopped_at is not None else None)
+            cause = self._channel.asked(slot, token)
+            if cause is None and stopped_at is not None and self._channel.ask(slot, token, Cause.SHUTDOWN):
+                cause = Cause.SHUTDOWN  # claimed while the others were being asked
             if cause is None:
                 continue
             seen.add(token)
@@ -71,19 +74,19 @@ class Ladder:
         """Seconds this cause leaves the child, counted from when it was asked."""
         stop_within, drain = self._channel.patience(slot)
         if cause is Cause.SHUTDOWN:
-            return times.T_MAIN_SHUTDOWN + drain
+            return min(times.T_MAIN_SHUTDOWN + drain, times.T_SETTLED)
         return stop_within + times.MAIN_AFTER_CHILD
 
     def _end(self, slot: int, token: int, pid: int, asked: _Asked) -> bool:
         if self._channel.held(slot) != (token, pid):
             return True  # it moved on in this very moment
+        said = {"pid": pid, "task_id": str(self._channel.task(slot)), "cause": asked.cause.name.lower()}
         ended = self._end_child(pid)
-        said = {"pid": pid, "token": token, "cause": asked.cause.name.lower()}
         if ended:
             self._log.warning("child_ended", **said)
         else:
             self._log.warning("did_not_stop", **said)
-        self._settle()
+        self._give_up(slot, token, pid)
         return True
 
     def close(self) -> None:
