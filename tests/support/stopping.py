@@ -37,10 +37,10 @@ def pid_of(tasks: Tasks, task_id: UUID) -> int:
     return int(tasks.one("select pid from task_leases where task_id = :id", id=task_id))
 
 
-def submit_late(tasks: Tasks, kind: Kind, seconds: float, **params: Any) -> UUID:
+def submit_late(tasks: Tasks, kind: Kind, within: float, **params: Any) -> UUID:
     """A task with a deadline so many seconds from now."""
     with tasks.engine.begin() as connection:
-        deadline = timedelta(seconds=seconds)
+        deadline = timedelta(seconds=within)
         return client.submit(connection, kind, params, initiator=TESTER, deadline=deadline).id
 
 

@@ -10,7 +10,7 @@ from tests.support.workers import Worker
 
 # mode → (whether its end must be forced, within which its process has to be gone)
 FORCED = {"sql": False, "swallow": False, "finally": True, "c_free": True, "c_held": True, "pool": True}
-HEARD_S, CHILD_S, MAIN_S = 6.0, 10.0, 15.0
+HEARD_S, CHILD_S, MAIN_S = 10.0, 12.0, 16.0
 PAIRS = [("sql", "swallow", HEARD_S), ("finally", "c_held", MAIN_S)]
 ALONE = [(mode, None, CHILD_S if mode in ("finally", "c_free", "pool") else MAIN_S) for mode in FORCED]
 

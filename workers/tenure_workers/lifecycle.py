@@ -27,8 +27,8 @@ from tenure.runtime.instance import instance
 from tenure.runtime.keeper import Keeper
 from tenure.runtime.ladder import Ladder
 from tenure.runtime.previous import settle_previous
-from tenure.runtime.shared import readable
 from tenure.runtime.service import Runner, Service, join
+from tenure.runtime.shared import readable
 from tenure.runtime.shutdown import Shutdown, Watcher
 from tenure.services.dispatcher import Dispatcher
 from tenure.services.reaper import Reaper
@@ -86,7 +86,7 @@ class Lifecycle:
         child.install(child.Children(inherited))
         self._leave_early(watcher)
 
-    def _early(self, signum: int, frame: FrameType | None) -> None:
+    def _early(self, signum: int, _: FrameType | None) -> None:
         """A signal before Celery has set its own handlers: Celery, too, must know of it."""
         if os.getpid() == self._pid:
             self._code = self._code or int(signum == signal.SIGINT)

@@ -7,7 +7,17 @@ from collections.abc import Iterator
 from uuid import UUID
 
 from tenure.model.stops import Cause
-from tenure.runtime.seat import WORDS_PER_SLOT, Seat, Slot, Word, cause_for, check_token, stop_word, task_in
+from tenure.runtime.seat import (
+    WORDS_PER_SLOT,
+    Seat,
+    Slot,
+    Word,
+    boottime_ns,
+    cause_for,
+    check_token,
+    stop_word,
+    task_in,
+)
 from tenure.runtime.shared import WakePipe, shared_words
 
 
@@ -74,6 +84,11 @@ class StopChannel:
     def task(self, slot: int) -> UUID:
         """The task in hand, for a line in the log: no lock ties it to the token."""
         return task_in(self._slot(slot).words)
+
+    def overdue(self, slot: int) -> bool:
+        """Whether the deadline of the task in hand has passed, as its claim told."""
+        deadline = self._slot(slot).words[Word.DEADLINE]
+        return 0 < deadline <= boottime_ns()
 
     def patience(self, slot: int) -> tuple[float, float]:
         """(stop_within, drain) in seconds of the kind in hand."""

@@ -17,6 +17,7 @@ from tenure.model.stops import Cause, stop_for
 from tenure.registry import Registry
 from tenure.runtime.channel import StopChannel
 from tenure.runtime.health import Health
+from tenure.runtime.instance import alive
 from tenure.runtime.listener import Listener
 from tenure.runtime.outcome import of_stop
 from tenure.runtime.seat import boottime_ns
@@ -51,12 +52,10 @@ class Keeper:
         self._poked = WakePipe()
         self._listener = Listener(settings.session_url, STOP_CHANNEL)
         self._renew_at = 0.0
-        self._deadlines: dict[int, float] = {}
         self._given_up: deque[tuple[int, int, int]] = deque()
 
     def run_once(self) -> float:
         """Renew if due, look for stops and deadlines; seconds until the next look."""
-        self._ring_deadlines()
         with self._sessions.look() as connection:
             if time.monotonic() >= self._renew_at:
                 self._renew(connection)
@@ -68,7 +67,7 @@ class Keeper:
         self._settle_dead()
         self._settle_given_up()
         self._health.beat()
-        return self._pause()
+        return self._settings.watch_seconds
 
     def pause(self, watcher: Watcher, seconds: float) -> bool:
         """Sleep until a NOTIFY of a stop request, a poke, the time, or the stop."""
@@ -85,11 +84,6 @@ class Keeper:
         running = sum(1 for _ in self._channel.slots())
         return f"{running} running" if running else None
 
-    def _pause(self) -> float:
-        """The local timers of deadlines make it exact; the statement a second is what a lost timer costs."""
-        due = min(self._deadlines.values(), default=float("inf")) - time.monotonic()
-        return max(0.01, min(self._settings.watch_seconds, due))
-
     def _renew(self, connection: Connection) -> None:
         held = {token: slot for slot, token, _ in self._channel.slots()}
         anchored = boottime_ns()  # the start of the renewal: never later than what the database counts from
@@ -98,11 +92,6 @@ class Keeper:
         )
         until = anchored + int(self._settings.lease_seconds * 1e9)
         found = {one.token: one for one in renewals}
-        self._deadlines = {
-            one.token: time.monotonic() + one.seconds_to_deadline
-            for one in renewals
-            if one.seconds_to_deadline is not None and one.token in held
-        }
         for token, slot in held.items():
             one = found.get(token)
             if one is None:
@@ -117,6 +106,7 @@ class Keeper:
             self._log.warning("lease_lost", token=token)
 
     def _look(self, connection: Connection) -> None:
+        """Stop requests; deadlines are rung by the ladder on time, and found here by the database's clock if they were not."""
         asked = leases.asked_to_stop(connection, self._worker)
         if not asked:
             return
@@ -130,7 +120,7 @@ class Keeper:
     def _settle_dead(self) -> None:
         """What a child that is gone held is settled now, not when its lease expires: nobody else can be running it."""
         for slot, token, pid in self._channel.slots():
-            if not _alive(pid):
+            if not alive(pid):
                 self._settle_child(slot, token, pid)
 
     def _settle_child(self, slot: int, token: int, pid: int) -> None:
@@ -171,13 +161,6 @@ class Keeper:
         if task_id is not None:
             self._log.warning("forced", pid=pid, task_id=str(task_id), kind=kind, state=how.state, outcome=how.outcome)
 
-    def _ring_deadlines(self) -> None:
-        now = time.monotonic()
-        for slot, token, _ in self._channel.slots():
-            if self._deadlines.get(token, now + 1) <= now:
-                self._deadlines.pop(token)
-                self._channel.ask(slot, token, Cause.DEADLINE)
-
     def close(self) -> None:
         """Settle children ended by the shutdown, and say that this boot has ended, if the database can hear it."""
         try:
@@ -189,17 +172,3 @@ class Keeper:
             self._log.info("end_not_written", error=type(error).__name__)
         self._listener.close()
         self._sessions.dispose()
-
-
-def _alive(pid: int) -> bool:
-    """Whether the process runs. A child that is dead but not yet collected by the pool does not."""
-    try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            return file.read().rsplit(b")", 1)[1].split()[0] not in (b"Z", b"X")
-    except FileNotFoundError:
-        pass  # no such process, or no /proc: the next answer decides
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return True

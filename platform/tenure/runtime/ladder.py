@@ -14,6 +14,7 @@ import structlog
 from tenure.model.stops import Cause
 from tenure.runtime import times
 from tenure.runtime.channel import StopChannel
+from tenure.runtime.instance import alive
 
 PACE = 0.1  # s between looks at the slots: a few words of memory
 
@@ -59,16 +60,32 @@ class Ladder:
             cause = self._channel.asked(slot, token)
             if cause is None and stopped_at is not None and self._channel.ask(slot, token, Cause.SHUTDOWN):
                 cause = Cause.SHUTDOWN  # claimed while the others were being asked
+            if cause is not Cause.DEADLINE and self._channel.overdue(slot):
+                self._ring(slot, token)
+                cause = self._channel.asked(slot, token)
             if cause is None:
                 continue
             seen.add(token)
             asked = self._asked.setdefault(token, _Asked(cause, now))
             if cause.rank < asked.cause.rank:
                 asked.cause = cause
-            if not asked.ended and now - asked.at >= self._bound(slot, asked.cause):
+            if asked.ended:
+                continue
+            if not alive(pid):  # it left by itself: whoever waits for the end is not to wait for the keeper's next look
+                asked.ended = True
+                self._give_up(slot, token, pid)
+            elif now - asked.at >= self._bound(slot, asked.cause):
                 asked.ended = self._end(slot, token, pid, asked)
         self._asked = {token: asked for token, asked in self._asked.items() if token in seen}
         return PACE
+
+    def _ring(self, slot: int, token: int) -> None:
+        """The deadline has passed by the claim's word; the keeper's own look, a second apart, covers what is missed."""
+        before = self._channel.asked(slot, token)
+        self._channel.ask(slot, token, Cause.DEADLINE)
+        if before is None:
+            task_id = str(self._channel.task(slot))
+            self._log.info("stop_asked", task_id=task_id, cause=Cause.DEADLINE.name.lower())
 
     def _bound(self, slot: int, cause: Cause) -> float:
         """Seconds this cause leaves the child, counted from when it was asked."""

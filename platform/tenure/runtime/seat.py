@@ -15,11 +15,12 @@ from tenure.runtime.shared import WakePipe, Words
 
 TOKEN_LIMIT = 1 << 58
 _CAUSE_BITS = 4
+_LONGEST_S = 1e9  # thirty years: a later deadline does not fit the word, and does not matter
 _WORDS = struct.Struct(">qq")
 
 
 class Word(IntEnum):
-    """The words of a slot. The child writes TOKEN, PID, PATIENCE and TASK, the main process the others: never both the same."""
+    """The words of a slot. The child writes TOKEN, PID, PATIENCE, TASK and DEADLINE, the main process the others: never both the same."""
 
     TOKEN = 0  # the fencing token held, 0 for none
     PID = 1
@@ -29,6 +30,7 @@ class Word(IntEnum):
     FORGOTTEN = 5  # a token whose holder is dead and settled
     PATIENCE = 6  # milliseconds: stop_within << 32 | drain; written by the child before the token
     TASK = 7  # the task's id, in this word and the next: to be named in the log also when no database answers
+    DEADLINE = 9  # nanoseconds of CLOCK_BOOTTIME, 0 for none
 
 
 WORDS_PER_SLOT = 16  # two cache lines, so that neighbours do not slow each other
@@ -98,10 +100,12 @@ class Seat:
         stop_within: float = 1.0,
         drain: float = 0.0,
         task_id: UUID | None = None,
+        seconds_left: float | None = None,
     ) -> None:
         """Say which task is in hand, right after its claim, and until when its lease is good (`boottime_ns`).
 
         `stop_within` and `drain` (s) are its kind's: how long the main process waits before it ends this child.
+        `seconds_left`: to its deadline, for the main process to ring.
 
         0 means not anchored yet: trusted until the first renewal says more. ValueError for an impossible token.
         """
@@ -109,6 +113,8 @@ class Seat:
         self._hold = _Hold(token, trusted_until_ns)
         self._words[Word.PATIENCE] = int(stop_within * 1000) << 32 | int(drain * 1000)
         self._words[Word.TASK], self._words[Word.TASK + 1] = _WORDS.unpack(task_id.bytes if task_id else bytes(16))
+        left = None if seconds_left is None else int(min(seconds_left, _LONGEST_S) * 1e9)
+        self._words[Word.DEADLINE] = 0 if left is None else boottime_ns() + left
         self._publish(token)
 
     def release(self) -> None:
