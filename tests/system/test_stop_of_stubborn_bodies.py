@@ -11,16 +11,16 @@ from tests.support.workers import Worker
 # mode → (whether its end must be forced, within which its process has to be gone)
 FORCED = {"sql": False, "swallow": False, "finally": True, "c_free": True, "c_held": True, "pool": True}
 HEARD_S, CHILD_S, MAIN_S = 10.0, 12.0, 16.0
-PAIRS = [("sql", "swallow", HEARD_S), ("finally", "c_held", MAIN_S)]
-ALONE = [(mode, None, CHILD_S if mode in ("finally", "c_free", "pool") else MAIN_S) for mode in FORCED]
+TOGETHER = [("sql", "swallow", "finally", "c_held")]
+ALONE = [(mode,) for mode in FORCED]
+WITHIN = {"sql": HEARD_S, "swallow": HEARD_S, "c_held": MAIN_S}
 
 
-@pytest.mark.parametrize("mode, beside, within", PAIRS + (ALONE if FULL else []))
+@pytest.mark.parametrize("modes", TOGETHER + (ALONE if FULL else []))
 def test_sigterm_ends_a_body_that_does_not_hear_and_names_it(
-    module_database: Database, module_broker: str, tasks: Tasks, mode: str, beside: str | None, within: float
+    module_database: Database, module_broker: str, tasks: Tasks, modes: tuple[str, ...]
 ) -> None:
-    modes = [one for one in (mode, beside) if one]
-    with Worker(module_database.url, module_broker) as worker:
+    with Worker(module_database.url, module_broker, concurrency=len(modes)) as worker:
         worker.wait_ready()
         ids = {one: tasks.submit(stubborn, mode=one)[0] for one in modes}
         stopping.in_body(tasks, list(ids.values()))
@@ -30,7 +30,7 @@ def test_sigterm_ends_a_body_that_does_not_hear_and_names_it(
         log = worker.lines()
         text = worker.text()
     assert code == 0, text[-3000:]
-    assert seconds < within
+    assert seconds < max(WITHIN.get(one, CHILD_S) for one in modes)
     print(f"\nFIGURE exit with bodies in {'+'.join(modes)}: {seconds:.1f} s")
     for one, task_id in ids.items():
         assert tasks.states([task_id]) == {"failed service_unavailable": 1}

@@ -79,10 +79,10 @@ WRITTEN, RESUMED = "failed service_unavailable", "succeeded"
 SHORT: list[tuple[Fault, str, set[int]]] = [
     (tasks_locked, RESUMED, {0}),
     (connections_exhausted, WRITTEN, {0}),
-    (postgres_stopped, RESUMED, {0}),
 ]
 # A thread that hangs in a frozen server does not end: exit code 1 says so.
 LONG: list[tuple[Fault, str, set[int]]] = [
+    (postgres_stopped, RESUMED, {0}),
     (valkey_frozen, WRITTEN, {0}),
     (postgres_frozen, RESUMED, {1}),
 ]
