@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 import threading
 from dataclasses import dataclass
@@ -40,12 +39,12 @@ class _Here(threading.local):
 
 
 class Children:
-    """Hands each pool thread its executor. Slots: the pool's index on prefork, the next free one on threads."""
+    """Hands each pool thread its executor. Slots: the pool's index on prefork, one that no live thread has on threads."""
 
     def __init__(self, inherited: Inherited) -> None:
         self._inherited = inherited
         self._here = _Here()
-        self._next = itertools.count()
+        self._taken: dict[int, threading.Thread] = {}
         self._events: tuple[int, Events] | None = None
         self._lock = threading.Lock()
 
@@ -58,15 +57,30 @@ class Children:
     def _executor(self) -> Executor:
         one = self._inherited
         index = getattr(current_process(), "index", None)
-        slot = next(self._next) % len(one.channel) if index is None else int(index)
-        holder = Holder(one.boot_id, os.getpid())
+        # Threads share a pid, and a holder must be one alone: else one that lost an answer hands back its neighbours'.
+        pid = threading.get_native_id() if index is None else os.getpid()
+        holder = Holder(one.boot_id, pid)
         # Only a pool's own process may be left; in a threads or solo pool others work in it.
         leave = None if index is None else self._leave
+        slot = self._take() if index is None else int(index)
         predecessor = one.channel.held(slot)[1]
         if predecessor not in (0, os.getpid()) and index is not None:
             settle_child(one.settings, Holder(one.boot_id, predecessor))
-        seat = one.channel.seat(slot)
+        seat = one.channel.seat(slot, pid)
         return Executor(one.settings, one.registry, holder, seat, one.watcher, self._sink(), leave=leave)
+
+    def _take(self) -> int:
+        """A slot for this thread, until it ends: a thread that does not stop keeps its own."""
+        with self._lock:
+            slot = next((n for n in range(len(self._inherited.channel)) if not self._living(n)), None)
+            if slot is None:
+                raise RuntimeError("every slot of this worker is held by a live thread")
+            self._taken[slot] = threading.current_thread()
+            return slot
+
+    def _living(self, slot: int) -> bool:
+        thread = self._taken.get(slot)
+        return thread is not None and thread.is_alive()
 
     def _leave(self) -> None:
         self.flush()

@@ -14,6 +14,7 @@ from uuid import UUID
 
 import structlog
 from celery import Celery, signals
+from celery.worker import state
 from uuid_utils.compat import uuid7
 
 from tenure import __version__, gate, plugins
@@ -27,13 +28,17 @@ from tenure.runtime.keeper import Keeper
 from tenure.runtime.ladder import Ladder
 from tenure.runtime.previous import settle_previous
 from tenure.runtime.service import Runner, Service, join
-from tenure.runtime.shutdown import Shutdown
+from tenure.runtime.shared import readable
+from tenure.runtime.shutdown import Shutdown, Watcher
 from tenure.services.dispatcher import Dispatcher
 from tenure.services.reaper import Reaper
 from tenure.settings import Settings
 from tenure.store.workers import Boot
 from tenure_celery.broker import broker_for
 from tenure_workers import child
+
+_STOPS = (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT)
+_DEATH = 0.5  # s that a killed process may take to be gone
 
 
 class Lifecycle:
@@ -52,13 +57,15 @@ class Lifecycle:
         self._pid = os.getpid()
         self._stopped_at: float | None = None
         self._died: list[str] = []
+        self._code = 0
         self._ended = False
         self._log = structlog.get_logger("tenure.worker")
 
     def init(self, sender: Any, **_: Any) -> None:
         """Before the pool: the gate, and what children inherit."""
         watcher = self._shutdown.watcher()
-        self._shutdown.listen_for_signals(signal.SIGTERM, signal.SIGINT)
+        for number in _STOPS:
+            signal.signal(number, self._early)
         try:
             gate.wait(self._settings, watcher, role="worker")
             self._plugged = [make for _name, make in plugins.loaded("tenure.services")]
@@ -68,8 +75,7 @@ class Lifecycle:
         except TenureError as error:
             print(f"tenure: {error}", file=sys.stderr)
             raise SystemExit(error.exit_code) from None
-        if not watcher.is_running():
-            raise SystemExit(0)
+        self._leave_early(watcher)
         settle_previous(self._settings, sender.hostname, self._boot_id)
         autoscale = getattr(sender, "autoscale", None)
         slots = max(int(sender.concurrency or 1), max(int(n) for n in str(autoscale).split(",")) if autoscale else 0)
@@ -78,6 +84,18 @@ class Lifecycle:
             self._app, self._settings, self._registry, self._channel, watcher, self._boot_id, sender.hostname
         )
         child.install(child.Children(inherited))
+        self._leave_early(watcher)
+
+    def _early(self, signum: int, _: FrameType | None) -> None:
+        """A signal before Celery has set its own handlers: Celery, too, must know of it."""
+        if os.getpid() == self._pid:
+            self._code = self._code or int(signum == signal.SIGINT)
+            state.should_stop = self._code
+            self._trip()
+
+    def _leave_early(self, watcher: Watcher) -> None:
+        if not watcher.is_running():
+            raise SystemExit(self._code)
 
     def ready(self, sender: Any, **_: Any) -> None:
         """The pool is up: start the services, and hear signals before Celery does."""
@@ -89,7 +107,7 @@ class Lifecycle:
         )  # fmt: skip
         keeper = Keeper(self._settings, self._channel, boot, self._registry)
         ladder = Ladder(
-            self._channel, end_child=lambda pid: _end_child(sender, pid), settle=keeper.poke,
+            self._channel, end_child=lambda pid: _end_child(sender, pid), give_up=keeper.give_up,
             stopped_at=lambda: self._stopped_at, leave=self._leave,
         )  # fmt: skip
         # Keeper and ladder see the children out: they stop after the pool, the others before it.
@@ -102,7 +120,7 @@ class Lifecycle:
             runner.start()
         # A cold shutdown and an error of the consumer's end without Celery's worker_shutdown.
         atexit.register(self.stopped)
-        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT):
+        for number in _STOPS:
             self._wrap(number)
         self._log.info("ready", node=sender.hostname, boot_id=str(self._boot_id), slots=slots, queues=queues)
 
@@ -121,6 +139,7 @@ class Lifecycle:
 
         def handler(signum: int, frame: FrameType | None) -> None:
             if os.getpid() == self._pid:
+                self._code = self._code or int(signum == signal.SIGINT)
                 self._trip()
             if callable(celerys):
                 celerys(signum, frame)
@@ -153,9 +172,11 @@ class Lifecycle:
 
     def _leave(self) -> None:
         """T_FINAL has passed and Celery has not stopped (a frozen broker, say): what is left is recovered from leases."""
-        late = [r.service.name for r in self._runners if r.thread.is_alive() and r.service.name != Ladder.name]
+        self._last.stop()
+        others = [runner for runner in self._runners if runner.service.name != Ladder.name]  # we are the ladder
+        late = join(others, times.LAST_JOIN)
         self._said(late)
-        self._exit(1 if late or self._died else 0)
+        self._exit(1 if late or self._died else self._code)
 
     def _said(self, late: list[str]) -> None:
         seconds = round(time.monotonic() - (self._stopped_at or time.monotonic()), 2)
@@ -173,7 +194,20 @@ def _end_child(consumer: Any, pid: int) -> bool:
         consumer.pool.terminate_job(pid, signal.SIGKILL)
     except NotImplementedError:
         return False
-    return pid != os.getpid()
+    _await_end(pid)
+    return True
+
+
+def _await_end(pid: int) -> None:
+    """Until a killed process is gone: what it held may be settled only then. It may hang in the kernel: not for ever."""
+    try:
+        descriptor = os.pidfd_open(pid)
+    except OSError:
+        return  # gone and collected already, or a kernel without it: the keeper looks for itself
+    try:
+        readable([descriptor], _DEATH)
+    finally:
+        os.close(descriptor)
 
 
 def connect(app: Celery, settings: Settings, registry: Registry) -> None:

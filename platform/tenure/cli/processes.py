@@ -50,7 +50,7 @@ def flower_command(*, port: int, address: str) -> list[str]:
 
 
 def _celery(command: str) -> list[str]:
-    return [sys.executable, "-m", "celery", "-A", "tenure_workers", command]
+    return [sys.executable, "-m", "tenure_workers", "-A", "tenure_workers", command]
 
 
 def environment(node: str | None = None) -> dict[str, str]:

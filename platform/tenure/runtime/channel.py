@@ -4,9 +4,20 @@ Made before any fork, so that every child inherits it. Takes no locks and no dat
 """
 
 from collections.abc import Iterator
+from uuid import UUID
 
 from tenure.model.stops import Cause
-from tenure.runtime.seat import WORDS_PER_SLOT, Seat, Slot, Word, cause_for, check_token, stop_word
+from tenure.runtime.seat import (
+    WORDS_PER_SLOT,
+    Seat,
+    Slot,
+    Word,
+    boottime_ns,
+    cause_for,
+    check_token,
+    stop_word,
+    task_in,
+)
 from tenure.runtime.shared import WakePipe, shared_words
 
 
@@ -25,9 +36,9 @@ class StopChannel:
     def __len__(self) -> int:
         return len(self._slots)
 
-    def seat(self, slot: int) -> Seat:
-        """Take the slot, in the child, once: what a dead predecessor held there is gone from then on."""
-        return Seat(self._slot(slot))
+    def seat(self, slot: int, pid: int | None = None) -> Seat:
+        """Take the slot, in the child, once: what a dead predecessor held there is gone from then on. `pid`: see `Seat`."""
+        return Seat(self._slot(slot), pid)
 
     def held(self, slot: int) -> tuple[int, int]:
         """(token, pid) as the child last said; token 0 when it holds nothing. The pid may be dead by now."""
@@ -69,6 +80,15 @@ class StopChannel:
         """For what this token was asked to stop; also answers for a child that is dead, until the slot is used again."""
         cause = cause_for(self._slot(slot).words[Word.STOP], token)
         return Cause(cause) if cause else None
+
+    def task(self, slot: int) -> UUID:
+        """The task in hand, for a line in the log: no lock ties it to the token."""
+        return task_in(self._slot(slot).words)
+
+    def overdue(self, slot: int) -> bool:
+        """Whether the deadline of the task in hand has passed, as its claim told."""
+        deadline = self._slot(slot).words[Word.DEADLINE]
+        return 0 < deadline <= boottime_ns()
 
     def patience(self, slot: int) -> tuple[float, float]:
         """(stop_within, drain) in seconds of the kind in hand."""

@@ -121,7 +121,14 @@ class Executor:
                 continue
             spec = self._registry.spec(claimed.kind)
             drain = spec.drain if spec.on_shutdown == "finish" else 0.0
-            self._seat.hold(claimed.lease.token, trusted, stop_within=spec.stop_within, drain=drain)
+            self._seat.hold(
+                claimed.lease.token,
+                trusted,
+                stop_within=spec.stop_within,
+                drain=drain,
+                task_id=claimed.lease.task_id,
+                seconds_left=claimed.seconds_left,
+            )
             self._sink.started(claimed)
             ran.append(self._run_one(claimed))
         return ran

@@ -30,6 +30,20 @@ def gone(other: str) -> bool:
         return False
 
 
+def alive(pid: int) -> bool:
+    """Whether the process runs. A child that is dead but not yet collected by the pool does not."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            return file.read().rsplit(b")", 1)[1].split()[0] not in (b"Z", b"X")
+    except FileNotFoundError:
+        pass  # no such process, or no /proc: the next answer decides
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
 def _started(pid: int) -> str | None:
     """Clock ticks between the machine's boot and the start of the process; None for one that is gone or dead."""
     try:

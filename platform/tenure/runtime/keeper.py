@@ -7,16 +7,17 @@ from __future__ import annotations
 
 import os
 import time
+from collections import deque
 
 import structlog
 from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError
 
-from tenure.model.records import Ended
 from tenure.model.stops import Cause, stop_for
 from tenure.registry import Registry
 from tenure.runtime.channel import StopChannel
 from tenure.runtime.health import Health
+from tenure.runtime.instance import alive
 from tenure.runtime.listener import Listener
 from tenure.runtime.outcome import of_stop
 from tenure.runtime.seat import boottime_ns
@@ -51,11 +52,10 @@ class Keeper:
         self._poked = WakePipe()
         self._listener = Listener(settings.session_url, STOP_CHANNEL)
         self._renew_at = 0.0
-        self._deadlines: dict[int, float] = {}
+        self._given_up: deque[tuple[int, int, int]] = deque()
 
     def run_once(self) -> float:
         """Renew if due, look for stops and deadlines; seconds until the next look."""
-        self._ring_deadlines()
         with self._sessions.look() as connection:
             if time.monotonic() >= self._renew_at:
                 self._renew(connection)
@@ -65,8 +65,9 @@ class Keeper:
                 self._renew_at = time.monotonic() + self._settings.renew_seconds
             self._look(connection)
         self._settle_dead()
+        self._settle_given_up()
         self._health.beat()
-        return self._pause()
+        return self._settings.watch_seconds
 
     def pause(self, watcher: Watcher, seconds: float) -> bool:
         """Sleep until a NOTIFY of a stop request, a poke, the time, or the stop."""
@@ -74,18 +75,14 @@ class Keeper:
         self._poked.drain()
         return watcher.is_running()
 
-    def poke(self) -> None:
-        """Look at once: a child has been ended."""
+    def give_up(self, slot: int, token: int, pid: int) -> None:
+        """Settle this one at once: its child has been ended, or is a thread that nothing ends. Any thread may call it."""
+        self._given_up.append((slot, token, pid))
         self._poked.ring()
 
     def _work(self) -> str | None:
         running = sum(1 for _ in self._channel.slots())
         return f"{running} running" if running else None
-
-    def _pause(self) -> float:
-        """The local timers of deadlines make it exact; the statement a second is what a lost timer costs."""
-        due = min(self._deadlines.values(), default=float("inf")) - time.monotonic()
-        return max(0.01, min(self._settings.watch_seconds, due))
 
     def _renew(self, connection: Connection) -> None:
         held = {token: slot for slot, token, _ in self._channel.slots()}
@@ -95,11 +92,6 @@ class Keeper:
         )
         until = anchored + int(self._settings.lease_seconds * 1e9)
         found = {one.token: one for one in renewals}
-        self._deadlines = {
-            one.token: time.monotonic() + one.seconds_to_deadline
-            for one in renewals
-            if one.seconds_to_deadline is not None and one.token in held
-        }
         for token, slot in held.items():
             one = found.get(token)
             if one is None:
@@ -109,10 +101,12 @@ class Keeper:
 
     def _lost(self, slot: int, token: int) -> None:
         # A task that has just ended leaves its slot a moment after its lease: only a token still held is lost.
-        if self._channel.held(slot)[0] == token and self._channel.ask(slot, token, Cause.LEASE_LOST):
+        known = self._channel.asked(slot, token) is Cause.LEASE_LOST
+        if self._channel.held(slot)[0] == token and self._channel.ask(slot, token, Cause.LEASE_LOST) and not known:
             self._log.warning("lease_lost", token=token)
 
     def _look(self, connection: Connection) -> None:
+        """Stop requests; deadlines are rung by the ladder on time, and found here by the database's clock if they were not."""
         asked = leases.asked_to_stop(connection, self._worker)
         if not asked:
             return
@@ -126,16 +120,12 @@ class Keeper:
     def _settle_dead(self) -> None:
         """What a child that is gone held is settled now, not when its lease expires: nobody else can be running it."""
         for slot, token, pid in self._channel.slots():
-            if not _alive(pid):
+            if not alive(pid):
                 self._settle_child(slot, token, pid)
 
     def _settle_child(self, slot: int, token: int, pid: int) -> None:
         """By the stop that was asked, if one was: the child was ended for it. Else as lost."""
-        with self._sessions.transaction() as connection:
-            how = self._forced(connection, slot, token)
-            task_id = force(connection, self._worker, pid, token, how) if how else None
-        if task_id is not None and how is not None:
-            self._log.warning("forced", pid=pid, task_id=str(task_id), state=how.state, outcome=how.outcome)
+        self._force(slot, token, pid)
         with self._sessions.transaction() as connection:
             settled = recover.recover_process(connection, self._worker, pid, crash_bound=self._settings.crash_bound)
             left = leases.held_by(connection, self._worker, pid)
@@ -144,43 +134,41 @@ class Keeper:
         for lost_id, state, outcome in settled:
             self._log.warning("child_died", pid=pid, task_id=str(lost_id), state=state, outcome=outcome)
 
-    def _forced(self, connection: Connection, slot: int, token: int) -> Ended | None:
+    def _settle_given_up(self) -> None:
+        """A thread that did not stop keeps its slot until it ends by itself; its token is void from here on."""
+        while self._given_up:
+            slot, token, pid = self._given_up[0]
+            # A killed child may not be dead yet: what it holds is settled when it is, by `_settle_dead`.
+            if self._same_process(pid) and self._channel.held(slot) == (token, pid):
+                self._force(slot, token, pid)
+                self._channel.ask(slot, token, Cause.LEASE_LOST)
+            self._given_up.popleft()
+
+    def _same_process(self, pid: int) -> bool:
+        return os.path.exists(f"/proc/self/task/{pid}")
+
+    def _force(self, slot: int, token: int, pid: int) -> None:
+        """Write the end that the stop asks for, if one was asked and the lease stands."""
         cause = self._channel.asked(slot, token)
         if cause is None or cause is Cause.LEASE_LOST:
-            return None
-        kind = leases.kind_of(connection, self._worker, token)
-        if kind is None or kind not in self._registry:
-            return None
-        return of_stop(stop_for(cause), self._registry.spec(kind))
-
-    def _ring_deadlines(self) -> None:
-        now = time.monotonic()
-        for slot, token, _ in self._channel.slots():
-            if self._deadlines.get(token, now + 1) <= now:
-                self._deadlines.pop(token)
-                self._channel.ask(slot, token, Cause.DEADLINE)
+            return
+        with self._sessions.transaction() as connection:
+            kind = leases.kind_of(connection, self._worker, token)
+            if kind is None or kind not in self._registry:
+                return
+            how = of_stop(stop_for(cause), self._registry.spec(kind))
+            task_id = force(connection, self._worker, pid, token, how)
+        if task_id is not None:
+            self._log.warning("forced", pid=pid, task_id=str(task_id), kind=kind, state=how.state, outcome=how.outcome)
 
     def close(self) -> None:
         """Settle children ended by the shutdown, and say that this boot has ended, if the database can hear it."""
         try:
             self._settle_dead()
+            self._settle_given_up()
             with self._sessions.look() as connection:
                 ended(connection, self._worker)
         except DBAPIError as error:
             self._log.info("end_not_written", error=type(error).__name__)
         self._listener.close()
         self._sessions.dispose()
-
-
-def _alive(pid: int) -> bool:
-    """Whether the process runs. A child that is dead but not yet collected by the pool does not."""
-    try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            return file.read().rsplit(b")", 1)[1].split()[0] not in (b"Z", b"X")
-    except FileNotFoundError:
-        pass  # no such process, or no /proc: the next answer decides
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return True

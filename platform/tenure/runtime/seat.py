@@ -4,19 +4,23 @@ Everything is a load or a store of one word. A slot has one child and one writer
 """
 
 import os
+import struct
 import time
 from dataclasses import dataclass
 from enum import IntEnum
+from uuid import UUID
 
 from tenure.model.stops import Cause, LeaseLost, stop_for
 from tenure.runtime.shared import WakePipe, Words
 
 TOKEN_LIMIT = 1 << 58
 _CAUSE_BITS = 4
+_LONGEST_S = 1e9  # thirty years: a later deadline does not fit the word, and does not matter
+_WORDS = struct.Struct(">qq")
 
 
 class Word(IntEnum):
-    """The words of a slot. The child writes TOKEN, PID and PATIENCE, the main process the others: never both the same."""
+    """The words of a slot. The child writes TOKEN, PID, PATIENCE, TASK and DEADLINE, the main process the others: never both the same."""
 
     TOKEN = 0  # the fencing token held, 0 for none
     PID = 1
@@ -25,9 +29,11 @@ class Word(IntEnum):
     TRUST_SEAL = 4  # the above, exclusive-or the token it is meant for
     FORGOTTEN = 5  # a token whose holder is dead and settled
     PATIENCE = 6  # milliseconds: stop_within << 32 | drain; written by the child before the token
+    TASK = 7  # the task's id, in this word and the next: to be named in the log also when no database answers
+    DEADLINE = 9  # nanoseconds of CLOCK_BOOTTIME, 0 for none
 
 
-WORDS_PER_SLOT = 8  # one cache line, so that neighbours do not slow each other
+WORDS_PER_SLOT = 16  # two cache lines, so that neighbours do not slow each other
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +60,11 @@ def stop_word(token: int, cause: Cause) -> int:
     return token << _CAUSE_BITS | cause
 
 
+def task_in(words: Words) -> UUID:
+    """The task a slot's words name; zero when its holder said none."""
+    return UUID(bytes=_WORDS.pack(words[Word.TASK], words[Word.TASK + 1]))
+
+
 def cause_for(word: int, token: int) -> int:
     """The cause in a stop word, or 0 when there is none or it is meant for another token."""
     return word & (1 << _CAUSE_BITS) - 1 if token and word >> _CAUSE_BITS == token else 0
@@ -73,22 +84,37 @@ class Seat:
     Only one thread may `wait`: it takes the bytes out. Others ask `stop_cause()` at their safe points.
     """
 
-    def __init__(self, slot: Slot) -> None:
+    def __init__(self, slot: Slot, pid: int | None = None) -> None:
+        """`pid`: who sits here, the process by default; in a pool of threads the thread's own id."""
+        self._pid = pid or os.getpid()
         self._words = slot.words
         self._pipe = slot.pipe
         self._hold = _Hold(0, 0)
         self._publish(0)  # what a dead predecessor held is not ours
 
-    def hold(self, token: int, trusted_until_ns: int = 0, *, stop_within: float = 1.0, drain: float = 0.0) -> None:
+    def hold(
+        self,
+        token: int,
+        trusted_until_ns: int = 0,
+        *,
+        stop_within: float = 1.0,
+        drain: float = 0.0,
+        task_id: UUID | None = None,
+        seconds_left: float | None = None,
+    ) -> None:
         """Say which task is in hand, right after its claim, and until when its lease is good (`boottime_ns`).
 
         `stop_within` and `drain` (s) are its kind's: how long the main process waits before it ends this child.
+        `seconds_left`: to its deadline, for the main process to ring.
 
         0 means not anchored yet: trusted until the first renewal says more. ValueError for an impossible token.
         """
         check_token(token)
         self._hold = _Hold(token, trusted_until_ns)
         self._words[Word.PATIENCE] = int(stop_within * 1000) << 32 | int(drain * 1000)
+        self._words[Word.TASK], self._words[Word.TASK + 1] = _WORDS.unpack(task_id.bytes if task_id else bytes(16))
+        left = None if seconds_left is None else int(min(seconds_left, _LONGEST_S) * 1e9)
+        self._words[Word.DEADLINE] = 0 if left is None else boottime_ns() + left
         self._publish(token)
 
     def release(self) -> None:
@@ -138,5 +164,5 @@ class Seat:
     def _publish(self, token: int) -> None:
         # No token stands while the pid changes: the main process must never take a dead child's token for a live one's.
         self._words[Word.TOKEN] = 0
-        self._words[Word.PID] = os.getpid()
+        self._words[Word.PID] = self._pid
         self._words[Word.TOKEN] = token

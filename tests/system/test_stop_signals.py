@@ -1,0 +1,66 @@
+"""Other ways to be told to leave: twice, to the whole group, SIGQUIT, SIGINT, and while still starting."""
+
+import os
+import signal
+import time
+from collections.abc import Callable
+
+import pytest
+
+from tests.support import stopping
+from tests.support.databases import Database
+from tests.support.kinds.ledger import ledger
+from tests.support.submitted import FULL, Tasks
+from tests.support.workers import Worker
+
+COOPERATIVE_EXIT_S = 6.0
+START_EXIT_S = 10.0
+
+
+def twice(worker: Worker) -> None:
+    worker.signal(signal.SIGTERM)
+    time.sleep(0.3)
+    worker.signal(signal.SIGTERM)
+
+
+def to_the_group(worker: Worker) -> None:
+    os.killpg(worker.process.pid, signal.SIGTERM)
+
+
+def quit_(worker: Worker) -> None:
+    worker.signal(signal.SIGQUIT)
+
+
+def interrupt(worker: Worker) -> None:
+    worker.signal(signal.SIGINT)
+
+
+@pytest.mark.parametrize("how, code", [(twice, 0), (to_the_group, 0), (quit_, 0), (interrupt, 1)])
+def test_with_two_tasks_running_each_signal_settles_them_and_gives_its_exit_code(
+    module_database: Database, module_broker: str, tasks: Tasks, how: Callable[[Worker], None], code: int
+) -> None:
+    ids = tasks.submit(ledger, 4, steps=10_000, seconds=0.02)
+    with Worker(module_database.url, module_broker) as worker:
+        worker.wait_ready()
+        stopping.in_body(tasks, ids, 2)
+        how(worker)
+        assert worker.exit_code(COOPERATIVE_EXIT_S) == code, worker.text()[-3000:]
+        stopping.assert_nothing_left(tasks, worker)
+        assert len(worker.lines("stopped")) == 1
+    assert tasks.states(ids) == {"failed service_unavailable": 2, "queued": 2}
+    stopping.drop_queued(tasks, ids)
+
+
+@pytest.mark.parametrize("moment", [0.1, 0.3, 0.6, 1.0, 1.5, 2.0, 3.0] if FULL else [0.3, 1.0])
+def test_a_signal_during_the_start_leaves_nothing(
+    module_database: Database, module_broker: str, tasks: Tasks, moment: float
+) -> None:
+    with Worker(module_database.url, module_broker) as worker:
+        time.sleep(moment)
+        worker.signal(signal.SIGTERM)
+        code = worker.exit_code(START_EXIT_S)
+        # While Celery itself is imported the interpreter's own default holds: nothing of ours has been opened by then.
+        assert code == 0 or (code == -signal.SIGTERM and worker.text() == ""), f"{code}: {worker.text()[-3000:]}"
+        print(f"\nFIGURE SIGTERM {moment} s after the spawn: exit {code}, {len(worker.lines('ready'))} ready")
+        stopping.assert_nothing_left(tasks, worker)
+    assert tasks.one("select count(*) from workers where ended_at is null") == 0
