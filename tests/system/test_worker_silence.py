@@ -11,12 +11,13 @@ from typing import Any
 
 import pytest
 
+from tenure import client
 from tests.support.databases import Database
 from tests.support.kinds.ledger import ledger
 from tests.support.percentiles import figures
 from tests.support.stubborn import KINDS
 from tests.support.stubborn.poison import poison
-from tests.support.submitted import Tasks, scaled
+from tests.support.submitted import TESTER, Tasks, scaled
 from tests.support.until import until
 from tests.support.workers import Worker
 
@@ -47,7 +48,7 @@ def test_children_of_a_frozen_main_process_stop_by_themselves_and_write_nothing_
 ) -> None:
     with Worker(module_database.url, module_broker, name="sleeper", env=SHORT_LEASE) as sleeper:
         sleeper.wait_ready()
-        ids = tasks.submit(ledger, 4, steps=60, seconds=0.1)
+        ids = tasks.submit(ledger, 4, steps=30, seconds=0.1)
         held = held_in_mid_task(tasks, "sleeper", 2)
         sleeper.signal(signal.SIGSTOP)
         frozen_at = time.monotonic()
@@ -58,7 +59,7 @@ def test_children_of_a_frozen_main_process_stop_by_themselves_and_write_nothing_
         assert {row[0] for row in tasks.rows(_HELD, node="sleeper@%")} <= {row[0] for row in held}
         tasks.wait_ended(ids, 40, watch=[sibling])
         sleeper.signal(signal.SIGCONT)
-        tasks.assert_exactly_once(ids, 60)
+        tasks.assert_exactly_once(ids, 30)
         for task_id, token, _ in held:
             assert [verb for verb, _ in tasks.history(task_id)] == ["submit", "claim", "recover", "claim", "succeed"]
             last = "select max(x.id) from ledger x where x.task_id = :id and x.token = :token"
@@ -91,24 +92,21 @@ def test_a_task_that_kills_its_child_ends_at_the_bound_and_the_good_ones_finish(
 
 
 def test_a_restart_under_the_same_name_settles_the_old_boot_and_nobody_elses(
-    database: Database, broker_url: str
+    module_database: Database, module_broker: str, tasks: Tasks, sibling: Worker
 ) -> None:
-    tasks = Tasks(database.engine)
     with ExitStack() as started:
 
-        def start(name: str) -> Worker:
-            worker = Worker(database.url, broker_url, name=name, concurrency=1, env=LONG_LEASE)
+        def start() -> Worker:
+            worker = Worker(module_database.url, module_broker, name="again", concurrency=1, env=LONG_LEASE)
             return started.enter_context(worker)
 
-        neighbour, first = start("neighbour"), start("again")
-        neighbour.wait_ready()
-        first.wait_ready()
-        tasks.submit(ledger, 2, steps=1_000_000, seconds=0.05)
-        ((kept, kept_token, _),) = held_in_mid_task(tasks, "neighbour")
+        first = start().wait_ready()
+        ids = tasks.submit(ledger, 3, steps=1_000_000, seconds=0.05)
+        kept = {task_id: token for task_id, token, _ in held_in_mid_task(tasks, "sibling", 2)}
         ((lost, lost_token, _),) = held_in_mid_task(tasks, "again")
         first.kill()
         killed = tasks.one("select clock_timestamp()")
-        second = start("again").wait_ready()
+        second = start().wait_ready()
         (said,) = second.lines("previous_boot_settled")
         assert said["task_id"] == str(lost)
         ((task_id, token, _),) = held_in_mid_task(tasks, "again")
@@ -116,9 +114,13 @@ def test_a_restart_under_the_same_name_settles_the_old_boot_and_nobody_elses(
         settled = tasks.one("select created_at from task_events where task_id = :id and verb = 'recover'", id=lost)
         print(f"previous boot settled {(settled - killed).total_seconds():.1f} s after the kill")
         standing = {row[0]: row[1] for row in tasks.rows("select task_id, token from task_leases")}
-        assert standing == {kept: kept_token, lost: token}
-        assert [verb for verb, _ in tasks.history(kept)] == ["submit", "claim"]
+        assert standing == {**kept, lost: token}
         assert [verb for verb, _ in tasks.history(lost)] == ["submit", "claim", "recover", "claim"]
+        for task_id in ids:
+            with tasks.engine.begin() as connection:
+                client.cancel(connection, task_id, initiator=TESTER)
+        tasks.wait_ended(ids, 20, watch=[sibling, second])
+    assert {len(tasks.history(task_id)) for task_id in kept} == {4}, "submit, claim, and the cancel"
 
 
 @contextmanager

@@ -84,6 +84,9 @@ class Endpoint:
                     _Request(self._answer, caller, address)
             except OSError:
                 pass  # a caller that went away: its own affair
+            except Exception as error:
+                # A figure that cannot be told must not silence the probe.
+                self._log.error("http_failed", error=type(error).__name__)
 
     def _answer(self, path: str) -> tuple[HTTPStatus, str, bytes]:
         if path == "/health":
