@@ -18,7 +18,9 @@ from uuid_utils.compat import uuid7
 from tenure import __version__, gate, plugins, settings
 from tenure.model.errors import TenureError
 from tenure.runtime.health import Health
-from tenure.runtime.service import Runner, join
+from tenure.runtime.http import Endpoint
+from tenure.runtime.metrics import Figures, Metrics
+from tenure.runtime.service import Runner, Service, join
 from tenure.runtime.shutdown import Shutdown
 from tenure.services.housekeeping import PACE as HOUSEKEEPING_PACE
 from tenure.services.housekeeping import STEPS, Housekeeping
@@ -36,12 +38,14 @@ TICK = 5.0  # s between looks at our own loops
 SESSION = "-c lock_timeout=1000 -c idle_in_transaction_session_timeout=500"
 
 
-def services(found: Settings, boot: Boot) -> list[Paced]:
+def services(found: Settings, boot: Boot, metrics: Metrics) -> list[Paced]:
     """What a beat runs, each in a thread of its own: one that waits for the database holds up no other."""
     domains = [step for _, step in plugins.loaded("tenure.housekeeping")]
     return [
         Paced(Presence(found, boot, options=SESSION), presence.PACE),
-        Paced(Reaper(found, options=SESSION), RECOVERY_PACE),
+        Paced(
+            Reaper(found, options=SESSION, recovered=lambda fate: metrics.recovered.labels(fate).inc()), RECOVERY_PACE
+        ),
         Paced(Housekeeping(found, [*STEPS, *domains], options=SESSION), HOUSEKEEPING_PACE),
     ]
 
@@ -57,6 +61,8 @@ class TenureScheduler(Scheduler):
         self._paced: list[Paced] = []
         self._runners: list[Runner] = []
         self._died: list[str] = []
+        self._metrics = Metrics()
+        self._endpoint: Endpoint | None = None
         self._log = structlog.get_logger("tenure.beat")
         super().__init__(*args, **kwargs)
 
@@ -66,22 +72,37 @@ class TenureScheduler(Scheduler):
         try:
             found = settings.load()
             gate.wait(found, self._watcher, role="beat")
+            self._health = Health(found.home, "beat")
+            if found.http_port is not None:
+                self._endpoint = Endpoint(found.http_port, health=self._health.report, metrics=self._metrics.text)
         except TenureError as error:
             print(f"tenure: {error}", file=sys.stderr)
             raise SystemExit(error.exit_code) from None
         if not self._watcher.is_running():
             raise SystemExit(0)
-        self._health = Health(found.home, "beat")
         boot = _boot()
         try:
-            self._paced = services(found, boot)
+            self._paced = services(found, boot, self._metrics)
         except TenureError as error:
             print(f"tenure: {error}", file=sys.stderr)
             raise SystemExit(error.exit_code) from None
-        self._runners = [Runner(service, self._watcher, self._service_died) for service in self._paced]
+        self._serve(found)
+        self._log.info("ready", node=boot.node, boot_id=str(boot.boot_id), services=[one.name for one in self._paced])
+
+    def _serve(self, found: Settings) -> None:
+        # Figures are nobody's liveness: not among the loops that must go round.
+        every: list[Service] = [*self._paced]
+        if self._endpoint is not None:
+            every.append(Figures(found, self._metrics))
+        for service in every:
+            self._runners.append(Runner(service, self._watcher, self._service_died, self._round_failed))
         for runner in self._runners:
             runner.start()
-        self._log.info("ready", node=boot.node, boot_id=str(boot.boot_id), services=[one.name for one in self._paced])
+        if self._endpoint is not None:
+            self._endpoint.start()
+
+    def _round_failed(self, name: str) -> None:
+        self._metrics.errors.labels(name).inc()
 
     def _hear_signals(self) -> None:
         # Celery's handler would leave from wherever the main thread stands; ours lets the tick end first.
@@ -108,8 +129,12 @@ class TenureScheduler(Scheduler):
         if not runners:
             return
         began = time.monotonic()
+        if self._endpoint is not None:
+            self._endpoint.stop()
         self._shutdown.stop()
         late = join(runners, T_FINAL)
+        if self._endpoint is not None and not self._endpoint.join(0.1):
+            late.append("http")
         seconds = round(time.monotonic() - began, 2)
         self._log.info("stopped", services=len(runners), late=late, died=self._died, seconds=seconds)
         if self._died or late:

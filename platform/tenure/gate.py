@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 
 import structlog
-from sqlalchemy import text
+from sqlalchemy import Connection, text
+from sqlalchemy.exc import OperationalError
 
 from tenure import migrate
 from tenure.model.errors import DatabaseUnavailable, SchemaMismatch
@@ -13,7 +14,7 @@ from tenure.runtime.backoff import Backoff
 from tenure.runtime.health import Health
 from tenure.runtime.shutdown import Watcher
 from tenure.settings import Settings
-from tenure.store.connect import engine_for, reachable
+from tenure.store.connect import engine_for, reachable, refused
 
 _MIGRATING = text("""select exists (select 1 from pg_locks
     where locktype = 'advisory' and classid = 0 and objid = :key and objsubid = 1 and granted)""")
@@ -44,11 +45,18 @@ def wait(settings: Settings, watcher: Watcher, *, role: str) -> None:
 def _open(settings: Settings) -> bool:
     """Whether the schema fits; False while somebody is migrating."""
     engine = engine_for(settings.session_url, application="tenure gate")
-    with reachable(engine) as connection:
-        try:
-            migrate.check(connection)
-        except SchemaMismatch:
-            if connection.execute(_MIGRATING, {"key": migrate.LOCK}).scalar():
-                return False
-            raise
+    try:
+        with reachable(engine) as connection:
+            return _fits(connection)
+    except OperationalError as error:
+        raise refused(error) from None  # it went away between two statements
+
+
+def _fits(connection: Connection) -> bool:
+    try:
+        migrate.check(connection)
+    except SchemaMismatch:
+        if connection.execute(_MIGRATING, {"key": migrate.LOCK}).scalar():
+            return False
+        raise
     return True

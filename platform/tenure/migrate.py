@@ -16,8 +16,8 @@ from tenure.model.errors import SchemaMismatch
 from tenure.store.connect import engine_for, reachable
 
 LOCK = 0x7E11_0001  # advisory key of "somebody is migrating"; workers wait, healthy, while it is held
-# The range of revisions this code runs on. The newest is the newest migration that ships with it.
-OLDEST = "0001"
+# The oldest revision this code runs on; the newest is the newest migration that ships with it.
+OLDEST = "0002"
 
 
 @dataclass(frozen=True)
@@ -80,5 +80,7 @@ def check(connection: Connection) -> None:
     if found is None:
         raise SchemaMismatch("the database has no Tenure schema: run `tenure migrate`")
     _refuse_newer(found)
-    if found < newest():
-        raise SchemaMismatch(f"the database is at schema {found}, this code needs {newest()}: run `tenure migrate`")
+    if found < OLDEST:
+        raise SchemaMismatch(
+            f"the database is at schema {found}, this code needs {OLDEST} or newer: run `tenure migrate`"
+        )

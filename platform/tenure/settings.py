@@ -70,6 +70,12 @@ class Settings(BaseSettings):
     connect_seconds: Seconds = Field(
         300.0, description="s. How long a start waits for the database before it gives up."
     )
+    http_port: int | None = Field(
+        None,
+        ge=1,
+        le=65535,
+        description="Port of /health and /metrics on 127.0.0.1; each process on a host needs its own. Default: none.",
+    )
     concurrency: int = Field(2, ge=1, description="Child processes of `tenure worker`.")
 
     @model_validator(mode="after")

@@ -23,9 +23,12 @@ from tenure.model.stops import Cause
 from tenure.registry import Registry
 from tenure.runtime import times
 from tenure.runtime.channel import StopChannel
+from tenure.runtime.health import Health
+from tenure.runtime.http import Endpoint
 from tenure.runtime.instance import instance
 from tenure.runtime.keeper import Keeper
 from tenure.runtime.ladder import Ladder
+from tenure.runtime.metrics import Figures, Metrics
 from tenure.runtime.previous import settle_previous
 from tenure.runtime.service import Runner, Service, join
 from tenure.runtime.shared import readable
@@ -52,6 +55,8 @@ class Lifecycle:
         self._last = Shutdown()
         self._boot_id = UUID(bytes=uuid7().bytes)
         self._channel: StopChannel | None = None
+        self._metrics = Metrics()
+        self._endpoint: Endpoint | None = None
         self._runners: list[Runner] = []
         self._plugged: list[Callable[[Settings], Service]] = []
         self._pid = os.getpid()
@@ -62,21 +67,33 @@ class Lifecycle:
         self._log = structlog.get_logger("tenure.worker")
 
     def init(self, sender: Any, **_: Any) -> None:
-        """Before the pool: the gate, and what children inherit."""
-        watcher = self._shutdown.watcher()
+        """Before the pool: the gate, and what children inherit. Whatever fails here ends the process."""
         for number in _STOPS:
             signal.signal(number, self._early)
         try:
-            gate.wait(self._settings, watcher, role="worker")
-            self._plugged = [make for _name, make in plugins.loaded("tenure.services")]
-            for _name, step in plugins.loaded("tenure.startup"):
-                if watcher.is_running():
-                    step(self._settings)
+            self._prepare(sender)
         except TenureError as error:
             print(f"tenure: {error}", file=sys.stderr)
             raise SystemExit(error.exit_code) from None
+        except Exception:
+            # Celery would log it and go on: a worker that consumes and runs nothing.
+            self._log.error("start_failed", exc_info=True)
+            raise SystemExit(1) from None
+
+    def _prepare(self, sender: Any) -> None:
+        watcher = self._shutdown.watcher()
+        gate.wait(self._settings, watcher, role="worker")
         self._leave_early(watcher)
-        settle_previous(self._settings, sender.hostname, self._boot_id)
+        self._health = Health(self._settings.home, "worker")
+        if self._settings.http_port is not None:
+            self._endpoint = Endpoint(self._settings.http_port, health=self._health.report, metrics=self._metrics.text)
+        self._plugged = [make for _name, make in plugins.loaded("tenure.services")]
+        for _name, step in plugins.loaded("tenure.startup"):
+            if watcher.is_running():
+                step(self._settings)
+        self._leave_early(watcher)
+        for fate in settle_previous(self._settings, sender.hostname, self._boot_id):
+            self._metrics.recovered.labels(fate).inc()
         autoscale = getattr(sender, "autoscale", None)
         slots = max(int(sender.concurrency or 1), max(int(n) for n in str(autoscale).split(",")) if autoscale else 0)
         self._channel = StopChannel(slots)
@@ -98,26 +115,35 @@ class Lifecycle:
             raise SystemExit(self._code)
 
     def ready(self, sender: Any, **_: Any) -> None:
-        """The pool is up: start the services, and hear signals before Celery does."""
+        """The pool is up: start the services, and hear signals before Celery does. A failure ends the process."""
+        try:
+            self._serve(sender)
+        except Exception:
+            self._log.error("start_failed", exc_info=True)
+            self._service_died("start")
+
+    def _serve(self, sender: Any) -> None:
         assert self._channel is not None
         queues = sorted(str(name) for name in sender.app.amqp.queues.consume_from)
         slots = len(self._channel)
         boot = Boot(
             self._boot_id, sender.hostname, "worker", self._pid, __version__, slots, queues, self._registry.names, instance(),
         )  # fmt: skip
-        keeper = Keeper(self._settings, self._channel, boot, self._registry)
+        keeper = Keeper(self._settings, self._channel, boot, self._registry, self._metrics, self._health)
         ladder = Ladder(
-            self._channel, end_child=lambda pid: _end_child(sender, pid), give_up=keeper.give_up,
+            self._channel, end_child=lambda pid: self._end_child(sender, pid), give_up=keeper.give_up,
             stopped_at=lambda: self._stopped_at, leave=self._leave,
         )  # fmt: skip
         # Keeper and ladder see the children out: they stop after the pool, the others before it.
         last, first = self._last.watcher(), self._shutdown.watcher()
-        self._runners = [
-            *(Runner(service, last, self._service_died) for service in (keeper, ladder)),
-            *(Runner(service, first, self._service_died) for service in self._services()),
-        ]
-        for runner in self._runners:
+        lasting: list[Service] = [keeper, ladder]
+        for service in [*lasting, *self._services()]:
+            watcher = last if service in lasting else first
+            runner = Runner(service, watcher, self._service_died, self._round_failed)
             runner.start()
+            self._runners.append(runner)
+        if self._endpoint is not None:
+            self._endpoint.start()
         # A cold shutdown and an error of the consumer's end without Celery's worker_shutdown.
         atexit.register(self.stopped)
         for number in _STOPS:
@@ -128,9 +154,12 @@ class Lifecycle:
         wanted = {name.strip() for name in self._settings.services.split(",")}
         made: list[Service] = []
         if "dispatcher" in wanted:
-            made.append(Dispatcher(self._settings, broker_for(self._app, self._settings.broker)))
+            broker = broker_for(self._app, self._settings.broker)
+            made.append(Dispatcher(self._settings, broker, published=self._metrics.published.inc))
         if "reaper" in wanted:
-            made.append(Reaper(self._settings))
+            made.append(Reaper(self._settings, recovered=lambda fate: self._metrics.recovered.labels(fate).inc()))
+        if self._endpoint is not None:
+            made.append(Figures(self._settings, self._metrics))
         return [*made, *(make(self._settings) for make in self._plugged)]
 
     def _wrap(self, number: int) -> None:
@@ -147,10 +176,15 @@ class Lifecycle:
         signal.signal(number, handler)
 
     def _trip(self) -> None:
+        if self._endpoint is not None:
+            self._endpoint.stop()
         self._stopped_at = self._stopped_at or time.monotonic()
         self._shutdown.stop()
         if self._channel is not None:
             self._channel.ask_all(Cause.SHUTDOWN)
+
+    def _round_failed(self, name: str) -> None:
+        self._metrics.errors.labels(name).inc()
 
     def _service_died(self, name: str) -> None:
         self._died.append(name)
@@ -166,6 +200,8 @@ class Lifecycle:
         child.flush()
         began = self._stopped_at or time.monotonic()
         late = join(self._runners, max(0.1, times.T_FINAL - (time.monotonic() - began)))
+        if self._endpoint is not None and not self._endpoint.join(0.1):
+            late.append("http")
         self._said(late)
         if self._died or late:
             self._exit(1)
@@ -181,6 +217,11 @@ class Lifecycle:
     def _said(self, late: list[str]) -> None:
         seconds = round(time.monotonic() - (self._stopped_at or time.monotonic()), 2)
         self._log.info("stopped", services=len(self._runners), late=late, died=self._died, seconds=seconds)
+
+    def _end_child(self, consumer: Any, pid: int) -> bool:
+        ended = _end_child(consumer, pid)
+        self._metrics.children.inc(int(ended))
+        return ended
 
     def _exit(self, code: int) -> None:
         sys.stdout.flush()

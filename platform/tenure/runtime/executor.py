@@ -100,6 +100,8 @@ class Executor:
             count += len(got)
             left = self._settings.run_on_tasks - count
             last = not self._shutdown.is_running() or left <= 0 or time.monotonic() >= end or self._leaving is not None
+            # A lease that was not renewed: nobody would renew the next one either.
+            last = last or any(one.how is outcome.LOST for one in ran)
             got = self._settle(ran, None if last else self._run_on(got[-1], ran, left))
         leaving, self._leaving = self._leaving, None
         if leaving is not None:

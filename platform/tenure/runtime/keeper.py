@@ -19,17 +19,19 @@ from tenure.runtime.channel import StopChannel
 from tenure.runtime.health import Health
 from tenure.runtime.instance import alive
 from tenure.runtime.listener import Listener
+from tenure.runtime.metrics import Metrics
 from tenure.runtime.outcome import of_stop
 from tenure.runtime.seat import boottime_ns
 from tenure.runtime.shared import WakePipe
 from tenure.runtime.shutdown import Watcher
+from tenure.runtime.worker_row import WorkerRow
 from tenure.settings import Settings
 from tenure.store import leases
 from tenure.store.sessions import Sessions
 from tenure.store.transitions import recover
 from tenure.store.transitions.force import force
 from tenure.store.transitions.parts import STOP_CHANNEL
-from tenure.store.workers import Boot, ended, register, seen
+from tenure.store.workers import Boot, ended
 
 GRACE = 5.0  # s a lease may be young without standing in a slot: its claim's answer is still on the way
 
@@ -39,12 +41,15 @@ class Keeper:
 
     name = "keeper"
 
-    def __init__(self, settings: Settings, channel: StopChannel, boot: Boot, registry: Registry) -> None:
+    def __init__(
+        self, settings: Settings, channel: StopChannel, boot: Boot, registry: Registry, metrics: Metrics, health: Health
+    ) -> None:
         self._settings = settings
         self._channel = channel
-        self._boot = boot
         self._worker = boot.boot_id
-        self._health = Health(settings.home, "worker")
+        self._row = WorkerRow(boot)
+        self._metrics = metrics
+        self._health = health
         self._log = structlog.get_logger("tenure.keeper")
         # A renewal that waits for a lock is worth less than the next one.
         self._sessions = Sessions(settings.session_url, application="tenure keeper", options="-c lock_timeout=1000")
@@ -53,20 +58,19 @@ class Keeper:
         self._listener = Listener(settings.session_url, STOP_CHANNEL)
         self._renew_at = 0.0
         self._given_up: deque[tuple[int, int, int]] = deque()
+        self._holdings: list[leases.Holding] = []
 
     def run_once(self) -> float:
         """Renew if due, look for stops and deadlines; seconds until the next look."""
+        self._health.beat()  # first: a database that is away is no reason to be restarted
         with self._sessions.look() as connection:
             if time.monotonic() >= self._renew_at:
                 self._renew(connection)
-                if not seen(connection, self._worker, self._work()):
-                    register(connection, self._boot)
-                    seen(connection, self._worker, self._work())
                 self._renew_at = time.monotonic() + self._settings.renew_seconds
             self._look(connection)
+            self._row.write(connection, self._work())
         self._settle_dead()
         self._settle_given_up()
-        self._health.beat()
         return self._settings.watch_seconds
 
     def pause(self, watcher: Watcher, seconds: float) -> bool:
@@ -81,8 +85,10 @@ class Keeper:
         self._poked.ring()
 
     def _work(self) -> str | None:
-        running = sum(1 for _ in self._channel.slots())
-        return f"{running} running" if running else None
+        if not self._holdings:
+            return None
+        since = min(one.acquired for one in self._holdings).strftime("%Y-%m-%dT%H:%M:%SZ")
+        return f"{len(self._holdings)} running, the oldest since {since}"
 
     def _renew(self, connection: Connection) -> None:
         held = {token: slot for slot, token, _ in self._channel.slots()}
@@ -97,41 +103,61 @@ class Keeper:
             if one is None:
                 self._lost(slot, token)
             elif one.renewed:
+                self._metrics.renewals.inc()
                 self._channel.trust(slot, token, until)
 
     def _lost(self, slot: int, token: int) -> None:
         # A task that has just ended leaves its slot a moment after its lease: only a token still held is lost.
         known = self._channel.asked(slot, token) is Cause.LEASE_LOST
         if self._channel.held(slot)[0] == token and self._channel.ask(slot, token, Cause.LEASE_LOST) and not known:
+            self._metrics.refused.inc()
+            self._metrics.stops.labels("lease_lost").inc()
             self._log.warning("lease_lost", token=token)
 
     def _look(self, connection: Connection) -> None:
         """Stop requests; deadlines are rung by the ladder on time, and found here by the database's clock if they were not."""
-        asked = leases.asked_to_stop(connection, self._worker)
-        if not asked:
-            return
+        self._holdings = leases.holdings(connection, self._worker)
+        self._metrics.leases.set(len(self._holdings))
         slots = {token: slot for slot, token, _ in self._channel.slots()}
-        for token, task_id, cancel in asked:
-            slot = slots.get(token)
-            cause = Cause.CANCEL if cancel else Cause.DEADLINE
-            if slot is not None and self._channel.ask(slot, token, cause):
-                self._log.info("stop_asked", task_id=str(task_id), cause=cause.name.lower())
+        for one in self._holdings:
+            slot = slots.get(one.token)
+            if slot is not None and (one.cancel or one.late):
+                self._ask(slot, one.token, Cause.CANCEL if one.cancel else Cause.DEADLINE, str(one.task_id))
+
+    def _ask(self, slot: int, token: int, cause: Cause, task_id: str | None = None) -> None:
+        """Every round until it is heard; said once."""
+        known = self._channel.asked(slot, token)
+        if self._channel.ask(slot, token, cause) and known is not cause:
+            self._metrics.stops.labels(cause.name.lower()).inc()
+            self._log.info("stop_asked", task_id=task_id, token=token, cause=cause.name.lower())
 
     def _settle_dead(self) -> None:
-        """What a child that is gone held is settled now, not when its lease expires: nobody else can be running it."""
+        """What a child that is gone held is settled now, not when its lease expires: nobody else can be running it.
+
+        The leases tell what the slots do not: a successor may have taken the slot before anybody looked.
+        """
         for slot, token, pid in self._channel.slots():
             if not alive(pid):
                 self._settle_child(slot, token, pid)
+        slots = {pid for _, _, pid in self._channel.slots()}
+        for pid in {one.pid for one in self._holdings} - slots:
+            if not alive(pid):
+                self._settle_process(pid)
 
     def _settle_child(self, slot: int, token: int, pid: int) -> None:
         """By the stop that was asked, if one was: the child was ended for it. Else as lost."""
         self._force(slot, token, pid)
-        with self._sessions.transaction() as connection:
-            settled = recover.recover_process(connection, self._worker, pid, crash_bound=self._settings.crash_bound)
+        self._settle_process(pid)
+        with self._sessions.look() as connection:
             left = leases.held_by(connection, self._worker, pid)
         if not left:  # else its session is still busy on the server and has the row: the next look settles it
             self._channel.forget(slot, token)
+
+    def _settle_process(self, pid: int) -> None:
+        with self._sessions.transaction() as connection:
+            settled = recover.recover_process(connection, self._worker, pid, crash_bound=self._settings.crash_bound)
         for lost_id, state, outcome in settled:
+            self._metrics.recovered.labels(outcome or state).inc()
             self._log.warning("child_died", pid=pid, task_id=str(lost_id), state=state, outcome=outcome)
 
     def _settle_given_up(self) -> None:

@@ -9,33 +9,40 @@ from uuid import UUID
 
 import structlog
 from sqlalchemy import Engine
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import DBAPIError, OperationalError
 
 from tenure.model.records import Holder
 from tenure.runtime.instance import gone
 from tenure.settings import Settings
 from tenure.store import workers
-from tenure.store.connect import engine_for
+from tenure.store.connect import engine_for, refused
 from tenure.store.transitions.recover import recover_boot, recover_process
 
 
-def settle_previous(settings: Settings, node: str, boot_id: UUID) -> int:
-    """Settle by the order of `recover`; cancel requests are acknowledged by it. Answers how many tasks it settled."""
+def settle_previous(settings: Settings, node: str, boot_id: UUID) -> list[str]:
+    """Settle by the order of `recover`; cancel requests are acknowledged by it. Answers the fate of each task settled.
+
+    Raises DatabaseUnavailable when the database goes away meanwhile.
+    """
     engine = engine_for(settings.session_url, application="tenure start")
-    with engine.begin() as connection:
-        dead = [boot for boot, instance in workers.holding(connection, node, boot_id) if gone(instance)]
-    return sum(_settle(engine, boot, settings.crash_bound) for boot in dead)
+    try:
+        with engine.begin() as connection:
+            dead = [boot for boot, instance in workers.holding(connection, node, boot_id) if gone(instance)]
+        return [fate for boot in dead for fate in _settle(engine, boot, settings.crash_bound)]
+    except OperationalError as error:
+        raise refused(error) from None
 
 
-def _settle(engine: Engine, boot: UUID, crash_bound: int) -> int:
-    log, count = structlog.get_logger("tenure.start"), 0
+def _settle(engine: Engine, boot: UUID, crash_bound: int) -> list[str]:
+    log = structlog.get_logger("tenure.start")
+    fates: list[str] = []
     while True:
         with engine.begin() as connection:
             batch = recover_boot(connection, boot, crash_bound=crash_bound)
             if not batch:
                 workers.ended(connection, boot)
-                return count
-        count += len(batch)
+                return fates
+        fates += [outcome or state for _, state, outcome in batch]
         for task_id, state, outcome in batch:
             log.warning("previous_boot_settled", task_id=str(task_id), state=state, outcome=outcome)
 

@@ -29,8 +29,16 @@ class Runner:
     `pause` may replace the plain sleep (a LISTEN wake-up, say): it takes the watcher and the seconds.
     """
 
-    def __init__(self, service: Service, watcher: Watcher, died: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        service: Service,
+        watcher: Watcher,
+        died: Callable[[str], None],
+        failed: Callable[[str], None] | None = None,
+    ) -> None:
+        """`died` and `failed` are told the service's name: at its end, and at each round that did not come through."""
         self.service = service
+        self._failed = failed or (lambda _: None)
         self._watcher = watcher
         self._died = died
         self._log = structlog.get_logger("tenure.service")
@@ -43,6 +51,7 @@ class Runner:
         try:
             self._loop()
         except BaseException as error:
+            self._failed(self.service.name)
             self._log.error("service_died", service=self.service.name, error=type(error).__name__, exc_info=error)
             self._died(self.service.name)
         else:
@@ -57,6 +66,7 @@ class Runner:
             except (DBAPIError, Unavailable, OSError) as error:
                 if not isinstance(error, OSError | Unavailable) and not _passing(error):
                     raise
+                self._failed(self.service.name)
                 self._log.warning(
                     "service_waits", service=self.service.name, error=type(error).__name__, attempt=backoff.attempt()
                 )

@@ -6,7 +6,7 @@ At most one hint per live slot and queue stands in the broker, so priorities and
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 import structlog
@@ -47,9 +47,11 @@ class Dispatcher:
 
     name = "dispatcher"
 
-    def __init__(self, settings: Settings, broker: Broker) -> None:
+    def __init__(self, settings: Settings, broker: Broker, *, published: Callable[[int], None] | None = None) -> None:
+        """`published` is told the size of each batch sent."""
         self._sessions = Sessions(settings.session_url, application="tenure dispatcher", options=_OPTIONS)
         self._broker = broker
+        self._published = published or (lambda _: None)
         self._listener = Listener(settings.session_url, NOTIFY_CHANNEL)
         self._log = structlog.get_logger("tenure.dispatcher")
         self._served: list[Served] = []
@@ -109,6 +111,7 @@ class Dispatcher:
             if batch:
                 # Raises: the transaction rolls back and the hints stay. Published but not committed: sent twice, harmless.
                 self._broker.publish(batch)
+                self._published(len(batch))
         return len(batch)
 
     def _check_broker(self) -> None:

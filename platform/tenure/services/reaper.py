@@ -18,8 +18,16 @@ class Reaper:
 
     name = "reaper"
 
-    def __init__(self, settings: Settings, *, options: str = "-c lock_timeout=1000") -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        options: str = "-c lock_timeout=1000",
+        recovered: Callable[[str], None] | None = None,
+    ) -> None:
+        """`recovered` is told the fate of each task of a lost worker: its outcome, or the state it is in."""
         self._settings = settings
+        self._recovered = recovered or (lambda _: None)
         self._sessions = Sessions(settings.session_url, application="tenure reaper", options=options)
         self._log = structlog.get_logger("tenure.reaper")
 
@@ -39,6 +47,7 @@ class Reaper:
     def _recover(self) -> None:
         bound = self._settings.crash_bound
         for task_id, state, outcome in self._drain(lambda c: recover.recover_expired(c, crash_bound=bound)):
+            self._recovered(outcome or state)
             self._log.warning("recovered", task_id=str(task_id), state=state, outcome=outcome)
 
     def _drain(self, step: Callable[[Connection], list[Any]]) -> list[Any]:

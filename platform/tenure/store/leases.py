@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from uuid import UUID
 
 from sqlalchemy import BigInteger, Connection, bindparam, text
@@ -34,9 +35,9 @@ _RENEW = text("""with
            extract(epoch from m.deadline - clock_timestamp())::float8
     from mine m""").bindparams(bindparam("tokens", type_=ARRAY(BigInteger)))
 
-_STOPS = text("""select l.token, l.task_id, exists (select 1 from task_stops s where s.task_id = l.task_id)
-    from task_leases l where l.worker = :worker
-      and (l.deadline <= statement_timestamp() or exists (select 1 from task_stops s where s.task_id = l.task_id))""")
+_HOLDINGS = text("""select l.token, l.task_id, l.pid, l.acquired,
+    exists (select 1 from task_stops s where s.task_id = l.task_id), coalesce(l.deadline <= statement_timestamp(), false)
+    from task_leases l where l.worker = :worker""")
 
 _KIND = text("select kind from task_leases where worker = :worker and token = :token")
 _HELD = text("select task_id, token from task_leases where worker = :worker and pid = :pid")
@@ -49,6 +50,18 @@ class Renewal:
     token: int
     renewed: bool
     seconds_to_deadline: float | None
+
+
+@dataclass(frozen=True)
+class Holding:
+    """One lease of a worker as it stands: who has it, since when, and whether it is to stop."""
+
+    token: int
+    task_id: UUID
+    pid: int
+    acquired: datetime
+    cancel: bool
+    late: bool
 
 
 def _values(lease: Lease) -> dict[str, object]:
@@ -73,9 +86,9 @@ def renew(
     return [Renewal(r[0], r[1], r[2]) for r in connection.execute(_RENEW, values)]
 
 
-def asked_to_stop(connection: Connection, worker: UUID) -> list[tuple[int, UUID, bool]]:
-    """[(token, task, cancel asked)] of this worker's leases with a stop request or a passed deadline."""
-    return [(r[0], r[1], r[2]) for r in connection.execute(_STOPS, {"worker": worker})]
+def holdings(connection: Connection, worker: UUID) -> list[Holding]:
+    """Every lease of this worker, with the stop requests and passed deadlines among them."""
+    return [Holding(*row) for row in connection.execute(_HOLDINGS, {"worker": worker})]
 
 
 def kind_of(connection: Connection, worker: UUID, token: int) -> str | None:

@@ -15,9 +15,12 @@ _REGISTER = text("""insert into workers (boot_id, node, role, pid, instance, ver
     values (:boot_id, :node, :role, :pid, :instance, :version, :slots, :queues, :kinds)
     on conflict (boot_id) do update set last_seen = clock_timestamp(), ended_at = null
     where workers.boot_id = excluded.boot_id""")
-_SEEN = text(
-    "update workers set last_seen = clock_timestamp(), work = cast(:work as text) where boot_id = :boot_id and ended_at is null"
-)
+# A row that somebody has locked is skipped: it is a notice, and who writes it has leases to renew.
+_SEEN = text("""with
+    free as (select boot_id from workers where boot_id = :boot_id and ended_at is null for no key update skip locked),
+    u as (update workers set last_seen = clock_timestamp(), work = cast(:work as text)
+          where boot_id = any(array(select boot_id from free)) and ended_at is null)
+    select exists (select 1 from workers where boot_id = :boot_id and ended_at is null)""")
 _ENDED = text(
     "update workers set ended_at = clock_timestamp(), work = null where boot_id = :boot_id and ended_at is null"
 )
@@ -46,7 +49,7 @@ def register(connection: Connection, boot: Boot) -> None:
 
 def seen(connection: Connection, boot_id: UUID, work: str | None = None) -> bool:
     """Say that the process lives. False: its row is gone or ended (housekeeping took it): register again."""
-    return connection.execute(_SEEN, {"boot_id": boot_id, "work": work}).rowcount == 1
+    return bool(connection.execute(_SEEN, {"boot_id": boot_id, "work": work}).scalar())
 
 
 def ended(connection: Connection, boot_id: UUID) -> None:
