@@ -8,8 +8,8 @@ import pytest
 import typer
 import yaml
 
-from tenure.cli.health import STALE
 from tenure.cli.main import app
+from tenure.runtime.health import STALE_SECONDS
 
 ROOT = Path(__file__).parents[2]
 COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "compose.yaml").read_text())
@@ -57,7 +57,7 @@ def test_a_role_is_probed_every_30_s_after_the_time_its_health_file_may_be_old(r
     check = SERVICES[role]["healthcheck"]
     assert check["test"] == ["CMD", "tenure", "health", "--role", role]
     assert seconds(check["interval"]) == 30
-    assert seconds(check["start_period"]) == STALE[role]
+    assert seconds(check["start_period"]) == STALE_SECONDS[role]
     assert "--role" in {option for parameter in COMMANDS["health"].params for option in parameter.opts}
 
 
