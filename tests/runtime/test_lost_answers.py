@@ -109,9 +109,7 @@ def test_a_failing_one_in_a_batch_whose_end_is_cut_does_not_hand_back_the_others
 def test_a_lost_claim_that_is_still_at_work_on_the_server_is_seen_off_first(
     make_bench: Make, database: Database
 ) -> None:
-    waiting = (
-        "select count(*) from pg_stat_activity where wait_event_type = 'Lock' and query like 'execute tenure_claim %'"
-    )
+    waiting = "select pid from pg_stat_activity where wait_event_type = 'Lock' and query like 'execute tenure_claim %'"
     with Proxy(database.url) as proxy:
         bench = make_bench(paying, url=proxy.url)
         task = bench.submit(paying)
