@@ -15,7 +15,9 @@ from tenure.model.kinds import KindSpec, kind
 from tenure.registry import Registry
 from tenure.runtime.attempt import Attempt
 from tenure.runtime.channel import StopChannel
+from tenure.runtime.health import Health
 from tenure.runtime.keeper import Keeper
+from tenure.runtime.metrics import Metrics
 from tenure.services.dispatcher import Dispatcher
 from tenure.services.reaper import Reaper
 from tenure.settings import Settings
@@ -306,7 +308,7 @@ def test_an_idle_workers_services_make_at_most_five_statements_a_second(
     with Proxy(database.url) as proxy:
         settings = Settings(**{**post.settings.model_dump(), "database_url": proxy.url, "home": tmp_path})
         boot = Boot(uuid4(), "node", "worker", 1, "1", 2, ["default", "bulk", "tiny"], ["sent"])
-        keeper = Keeper(settings, StopChannel(2), boot, Registry([sent]))
+        keeper = Keeper(settings, StopChannel(2), boot, Registry([sent]), Metrics(), Health(tmp_path, "worker"))
         dispatcher, reaper = Dispatcher(settings, post.broker), Reaper(settings)
         seconds = 10
         for second in range(-1, seconds):

@@ -18,7 +18,9 @@ from tenure.model.stops import Cause
 from tenure.registry import Registry
 from tenure.runtime.attempt import Attempt
 from tenure.runtime.channel import StopChannel
+from tenure.runtime.health import Health
 from tenure.runtime.keeper import Keeper
+from tenure.runtime.metrics import Metrics
 from tenure.runtime.seat import Seat, boottime_ns
 from tenure.settings import Settings
 from tenure.store.hot import HotSession
@@ -45,7 +47,9 @@ class Main:
         self.settings = Settings(**{"database_url": url or bench.settings.client_url, "home": home, **options})
         self.channel = StopChannel(SLOTS)
         self.boot = Boot(bench.holder.worker, "node", "worker", os.getpid(), "1", SLOTS, ["default"], ["kept"])
-        self.keeper = Keeper(self.settings, self.channel, self.boot, Registry([kept]))
+        self.keeper = Keeper(
+            self.settings, self.channel, self.boot, Registry([kept]), Metrics(), Health(home, "worker")
+        )
 
     def session(self, pid: int | None = None) -> HotSession:
         holder = Holder(self.boot.boot_id, pid or os.getpid())
