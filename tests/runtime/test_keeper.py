@@ -196,18 +196,6 @@ def test_a_deadline_reaches_the_slot_by_the_databases_clock(main: Main) -> None:
     assert seat.stop_cause() == Cause.DEADLINE
 
 
-def test_a_coming_deadline_is_timed_locally_and_needs_no_statement(main: Main) -> None:
-    _, token, seat = main.claim(0, deadline=60.0)
-    assert seat is not None
-    assert main.keeper.run_once() == main.settings.watch_seconds
-    assert 50 < main.keeper._deadlines[token] - time.monotonic() <= 60
-    main.keeper._deadlines[token] = time.monotonic() + 0.2
-    assert 0 < main.keeper.run_once() <= 0.2
-    main.keeper._deadlines[token] = time.monotonic()
-    main.keeper.run_once()
-    assert seat.stop_cause() == Cause.DEADLINE
-
-
 @contextmanager
 def holding(main: Main, slot: int) -> Iterator[tuple[Child, UUID]]:
     """A forked child that has claimed a task and holds it in the slot."""
@@ -287,7 +275,8 @@ def test_its_worker_row_is_registered_seen_and_ended(main: Main) -> None:
     main.keeper.run_once()
     main.renew_now()
     row = main.bench.first("select node, slots, ended_at, work from workers")
-    assert tuple(row) == ("node", SLOTS, None, "1 running")
+    assert tuple(row)[:3] == ("node", SLOTS, None)
+    assert row.work.startswith("1 running, the oldest since ")
     main.bench.rows("delete from workers")
     main.renew_now()
     assert main.bench.one("select count(*) from workers where ended_at is null") == 1
