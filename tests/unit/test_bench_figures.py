@@ -1,7 +1,6 @@
 """What the bench says of its samples."""
 
 import pytest
-
 from bench.figures import Figure, Sample, quantile
 
 
