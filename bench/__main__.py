@@ -52,8 +52,7 @@ def _run(stderr: Console, parts: Sequence[str], *, quick: bool, as_json: bool) -
     with stderr.status("starting servers") as status, place() as here:
         run = Run(here, status, stderr, quick)
         found = conditions(here)
-        for name in parts:
-            figures += PARTS[name](run)
+        failed = _measure(run, parts, figures)
         status.update("stopping servers")
     found |= {
         "repeats": run.repeats,
@@ -65,6 +64,17 @@ def _run(stderr: Console, parts: Sequence[str], *, quick: bool, as_json: bool) -
     else:
         out = Console()
         table.show(out if out.is_terminal else Console(width=170), figures, found)
+    return failed
+
+
+def _measure(run: Run, parts: Sequence[str], figures: list[Figure]) -> int:
+    """Add the figures of each part; 1 at the first that could not be measured. What was measured before it counts."""
+    for name in parts:
+        try:
+            figures += PARTS[name](run)
+        except (BenchError, TenureError) as error:
+            run.console.print(f"bench: {error}")
+            return 1
     return 0
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -82,4 +83,4 @@ class Figure:
 def quantile(values: Sequence[float], share: float) -> float:
     """The smallest value that `share` of them do not exceed."""
     ordered = sorted(values)
-    return ordered[min(len(ordered) - 1, max(0, -int(-share * len(ordered) // 1) - 1))]
+    return ordered[max(0, math.ceil(share * len(ordered)) - 1)]

@@ -85,7 +85,7 @@ def _submitted(connection: Connection) -> tuple[UUID, float]:
 
 
 def _bare_celery(run: Run, n: int) -> list[float]:
-    bare = bare_celery(run.place, run.place.broker(4))
+    bare = bare_celery(run.place)
     sent: list[float] = []
     with bare.worker():
         bare.forget()

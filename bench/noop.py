@@ -75,7 +75,7 @@ def _floor(run: Run, kind: Kind, k: int) -> Sample:
 
 
 def _bare_celery(run: Run) -> dict[str, Sample]:
-    bare = bare_celery(run.place, run.place.broker(2))
+    bare = bare_celery(run.place)
     with bare.worker():
         bare.published_while_running(WARM)
         n = run.sized(bare.published_while_running(WARM), 2500)

@@ -15,6 +15,9 @@ from bench.processes import process, until
 from bench.worker import FLAGS
 
 
+BROKER = 2
+
+
 @dataclass(frozen=True)
 class BareCelery:
     """The sending side, and the file in which the bodies note their start."""
@@ -69,7 +72,8 @@ class BareCelery:
         return (n - 1) / (max(starts) - min(starts))
 
 
-def bare_celery(place: Place, broker: str) -> BareCelery:
-    """A sender on this broker. The app is one per process, as everywhere in Celery."""
+def bare_celery(place: Place) -> BareCelery:
+    """A sender. The app and its connections are one per process, so its broker is always the same, emptied."""
+    broker = place.broker(BROKER)
     app.conf.broker_url = broker
     return BareCelery(place, broker, place.home / "bare-celery.notes")
