@@ -192,18 +192,6 @@ def test_a_deadline_reaches_the_slot_by_the_databases_clock(main: Main) -> None:
     assert seat.stop_cause() == Cause.DEADLINE
 
 
-def test_a_coming_deadline_is_timed_locally_and_needs_no_statement(main: Main) -> None:
-    _, token, seat = main.claim(0, deadline=60.0)
-    assert seat is not None
-    assert main.keeper.run_once() == main.settings.watch_seconds
-    assert 50 < main.keeper._deadlines[token] - time.monotonic() <= 60
-    main.keeper._deadlines[token] = time.monotonic() + 0.2
-    assert 0 < main.keeper.run_once() <= 0.2
-    main.keeper._deadlines[token] = time.monotonic()
-    main.keeper.run_once()
-    assert seat.stop_cause() == Cause.DEADLINE
-
-
 @contextmanager
 def holding(main: Main, slot: int) -> Iterator[tuple[Child, UUID]]:
     """A forked child that has claimed a task and holds it in the slot."""
