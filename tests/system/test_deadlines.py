@@ -34,6 +34,7 @@ class Death:
         os.close(self._descriptor)
 
 
+@pytest.mark.timeout(scaled(180, 1800))
 def test_on_prefork_every_body_is_ended_in_time_and_its_neighbour_is_not_disturbed(
     module_database: Database, module_broker: str, tasks: Tasks
 ) -> None:

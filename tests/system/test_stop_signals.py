@@ -31,11 +31,19 @@ def quit_(worker: Worker) -> None:
     worker.signal(signal.SIGQUIT)
 
 
+def one_more_quit(worker: Worker) -> None:
+    worker.signal(signal.SIGTERM)
+    time.sleep(0.3)
+    worker.signal(signal.SIGQUIT)
+
+
 def interrupt(worker: Worker) -> None:
     worker.signal(signal.SIGINT)
 
 
-@pytest.mark.parametrize("how, code", [(twice, 0), (to_the_group, 0), (quit_, 0), (interrupt, 1)])
+@pytest.mark.parametrize(
+    "how, code", [(twice, 0), (to_the_group, 0)] + ([(quit_, 0), (interrupt, 1), (one_more_quit, 0)] if FULL else [])
+)
 def test_with_two_tasks_running_each_signal_settles_them_and_gives_its_exit_code(
     module_database: Database, module_broker: str, tasks: Tasks, how: Callable[[Worker], None], code: int
 ) -> None:

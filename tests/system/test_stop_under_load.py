@@ -4,6 +4,8 @@ import signal
 import statistics
 from datetime import timedelta
 
+import pytest
+
 from tests.support import stopping
 from tests.support.databases import Database
 from tests.support.kinds.ledger import handed_on, ledger
@@ -19,6 +21,7 @@ MESSAGE = "the worker was shut down; submit the task again"
 _LATE = "select count(*) from task_events where verb = 'claim' and created_at > :at"
 
 
+@pytest.mark.timeout(scaled(180, 3600))
 def test_sigterm_under_load_settles_the_running_and_claims_no_more(
     module_database: Database, module_broker: str, tasks: Tasks
 ) -> None:

@@ -63,9 +63,10 @@ class Children:
         # Only a pool's own process may be left; in a threads or solo pool others work in it.
         leave = None if index is None else self._leave
         slot = self._take() if index is None else int(index)
-        predecessor = one.channel.held(slot)[1]
+        token, predecessor = one.channel.held(slot)
         if predecessor not in (0, os.getpid()) and index is not None:
-            settle_child(one.settings, Holder(one.boot_id, predecessor))
+            cause = one.channel.asked(slot, token) if token else None
+            settle_child(one.settings, one.registry, Holder(one.boot_id, predecessor), token, cause)
         seat = one.channel.seat(slot, pid)
         return Executor(one.settings, one.registry, holder, seat, one.watcher, self._sink(), leave=leave)
 

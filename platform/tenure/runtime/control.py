@@ -35,6 +35,7 @@ class Control:
         self._leave = leave
         self._attempt: Attempt | None = None
         self._busy = False
+        self._said: Attempt | None = None  # whose cancelled SQL stands in the log already
         self._log = structlog.get_logger("tenure.control")
         self._began = threading.Event()
         self._ended = False
@@ -117,5 +118,6 @@ class Control:
             # The connection may be closing under our hands: the next look tries again.
             self._log.warning("sql_cancel_failed", error=type(error).__name__)
             return
-        if asked:
+        if asked and attempt is not self._said:
+            self._said = attempt
             self._log.info("sql_cancelled", task_id=str(attempt.task_id), connections=asked)

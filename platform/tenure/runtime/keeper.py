@@ -13,14 +13,15 @@ import structlog
 from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError
 
-from tenure.model.stops import Cause, stop_for
+from tenure.model.records import Holder
+from tenure.model.stops import Cause
 from tenure.registry import Registry
 from tenure.runtime.channel import StopChannel
+from tenure.runtime.forced import force_end
 from tenure.runtime.health import Health
 from tenure.runtime.instance import alive
 from tenure.runtime.listener import Listener
 from tenure.runtime.metrics import Metrics
-from tenure.runtime.outcome import of_stop
 from tenure.runtime.seat import boottime_ns
 from tenure.runtime.shared import WakePipe
 from tenure.runtime.shutdown import Watcher
@@ -29,7 +30,6 @@ from tenure.settings import Settings
 from tenure.store import leases
 from tenure.store.sessions import Sessions
 from tenure.store.transitions import recover
-from tenure.store.transitions.force import force
 from tenure.store.transitions.parts import STOP_CHANNEL
 from tenure.store.workers import Boot, ended
 
@@ -176,16 +176,10 @@ class Keeper:
     def _force(self, slot: int, token: int, pid: int) -> None:
         """Write the end that the stop asks for, if one was asked and the lease stands."""
         cause = self._channel.asked(slot, token)
-        if cause is None or cause is Cause.LEASE_LOST:
-            return
         with self._sessions.transaction() as connection:
-            kind = leases.kind_of(connection, self._worker, token)
-            if kind is None or kind not in self._registry:
-                return
-            how = of_stop(stop_for(cause), self._registry.spec(kind))
-            task_id = force(connection, self._worker, pid, token, how)
-        if task_id is not None:
-            self._log.warning("forced", pid=pid, task_id=str(task_id), kind=kind, state=how.state, outcome=how.outcome)
+            done = force_end(connection, self._registry, Holder(self._worker, pid), token, cause)
+        if done is not None:
+            self._log.warning("forced", pid=pid, **done.said())
 
     def close(self) -> None:
         """Settle children ended by the shutdown, and say that this boot has ended, if the database can hear it."""

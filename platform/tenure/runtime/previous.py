@@ -12,6 +12,9 @@ from sqlalchemy import Engine
 from sqlalchemy.exc import DBAPIError, OperationalError
 
 from tenure.model.records import Holder
+from tenure.model.stops import Cause
+from tenure.registry import Registry
+from tenure.runtime.forced import force_end
 from tenure.runtime.instance import gone
 from tenure.settings import Settings
 from tenure.store import workers
@@ -47,15 +50,21 @@ def _settle(engine: Engine, boot: UUID, crash_bound: int) -> list[str]:
             log.warning("previous_boot_settled", task_id=str(task_id), state=state, outcome=outcome)
 
 
-def settle_child(settings: Settings, dead: Holder) -> None:
-    """Settle what a dead child of this boot held: its successor takes the slot, where the keeper looks for dead ones."""
+def settle_child(settings: Settings, registry: Registry, dead: Holder, token: int, cause: Cause | None) -> None:
+    """Settle what a dead child of this boot held: its successor takes the slot, where the keeper looks for dead ones.
+
+    `token` and `cause`: what the slot says it held, and for what that was asked to stop.
+    """
     log = structlog.get_logger("tenure.start")
     engine = engine_for(settings.session_url, application="tenure start")
     try:
         with engine.begin() as connection:
+            done = force_end(connection, registry, dead, token, cause)
             settled = recover_process(connection, dead.worker, dead.pid, crash_bound=settings.crash_bound)
     except DBAPIError as error:
         log.info("predecessor_left_to_expiry", pid=dead.pid, error=type(error).__name__)
         return
+    if done is not None:
+        log.warning("forced", pid=dead.pid, **done.said())
     for task_id, state, outcome in settled:
         log.warning("child_died", pid=dead.pid, task_id=str(task_id), state=state, outcome=outcome)
