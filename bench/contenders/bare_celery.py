@@ -14,7 +14,6 @@ from bench.place import Place
 from bench.processes import process, until
 from bench.worker import FLAGS
 
-
 BROKER = 2
 
 

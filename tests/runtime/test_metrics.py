@@ -1,7 +1,7 @@
 """Figures: what SQL says, bounded in its names, and the last of it while SQL says nothing."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 from pydantic import SecretStr
@@ -58,16 +58,16 @@ def test_tasks_are_counted_by_state_and_kind_and_the_oldest_is_aged_by_queue(
 
 
 def test_a_database_that_is_away_leaves_the_last_figures_and_counts_the_failure(
-    make_database: Callable[[], Database], metrics: Metrics
+    database: Database, metrics: Metrics, figures: Figures
 ) -> None:
-    database = make_database()
-    figures = Figures(Settings(database_url=SecretStr(database.url)), metrics)
     submit_many(database, 2)
     figures.run_once()
     before = samples(metrics)
-    database.drop()
-    assert figures.run_once() == REFRESH
-    figures.close()
+    database.accept_connections(False)
+    try:
+        assert figures.run_once() == REFRESH
+    finally:
+        database.accept_connections(True)
     after = samples(metrics)
     assert after.pop("tenure_metrics_refresh_failures_total") == 1
     del before["tenure_metrics_refresh_failures_total"]

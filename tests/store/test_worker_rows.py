@@ -6,6 +6,7 @@ from uuid import UUID, uuid4
 import pytest
 from sqlalchemy import text
 
+from tenure.runtime.worker_row import PACE, WorkerRow
 from tenure.store.workers import Boot, ended, register, seen
 from tests.support.databases import Database
 from tests.support.tasks import run_sql, value
@@ -48,3 +49,12 @@ def test_an_ended_row_shows_no_work(database: Database, boot: UUID) -> None:
         seen(connection, boot, "2 running")
         ended(connection, boot)
     assert value(database, "select work is null and ended_at is not null from workers")
+
+
+def test_a_process_writes_its_row_at_most_every_5_s(database: Database, boot: UUID) -> None:
+    row = WorkerRow(Boot(boot, "row@test", "worker", os.getpid(), "0", 2, [], []))
+    with database.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+        row.write(connection, "first")
+        row.write(connection, "second")
+    assert PACE == 5.0
+    assert value(database, "select work from workers") == "first"

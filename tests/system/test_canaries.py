@@ -68,13 +68,13 @@ def kept_by(broker_url: str) -> str:
 def run(
     module_database: Database, module_broker: str, tasks: Tasks, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Run]:
-    home, port, own = tmp_path_factory.mktemp("canaries"), free_port(), free_port()
+    home, port, own, beats = tmp_path_factory.mktemp("canaries"), free_port(), free_port(), free_port()
     urls = {"database_url": module_database.url, "broker_url": module_broker}
     flower_command = ("tenure_workers.flower", f"--port={port}")
     with (
         CeleryEvents(module_broker) as events,
         CeleryProcess(flower_command, home=home / "f", name="flower", **urls, FLOWER_UNAUTHENTICATED_API="true") as flower,
-        CeleryProcess(BEAT, home=home / "b", name="beat", **urls) as beat,
+        CeleryProcess(BEAT, home=home / "b", name="beat", **urls, TENURE_HTTP_PORT=str(beats)) as beat,
         Worker(module_database.url, module_broker, env={"TENURE_HTTP_PORT": str(own)}) as worker,
     ):  # fmt: skip
         worker.wait_ready()
@@ -85,6 +85,8 @@ def run(
         until(lambda: set(json.loads(get(port, "/api/tasks"))) >= {str(task_id) for task_id in ids}, 20)
         pages = {path: get(port, path) for path in (*PAGES, *(f"/task/{task_id}" for task_id in ids))}
         pages |= {f"worker {path}": get(own, path) for path in ("/health", "/metrics")}
+        until(lambda: "tenure_metrics_refreshed_timestamp 0.0" not in get(beats, "/metrics"))
+        pages |= {f"beat {path}": get(beats, path) for path in ("/health", "/metrics")}
         kept = kept_by(module_broker)
         # Every session of worker and beat is lost once: what they say of it must not quote the driver.
         tasks.rows("select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() "
@@ -119,6 +121,10 @@ def test_no_page_holds_one(run: Run, secrets: tuple[str, ...]) -> None:
     assert "one@test" in run.pages["/workers"]
     assert "flower_" in run.pages["/metrics"]
     assert "tenure_leases_held" in run.pages["worker /metrics"]
+    assert "tenure_metrics_refreshed_timestamp" in run.pages["beat /metrics"]
+    for role in ("worker", "beat"):
+        said = json.loads(run.pages[f"{role} /health"])
+        assert (said["role"], said["fresh"]) == (role, True)
     for path, page in run.pages.items():
         assert [one for one in secrets if one in page] == [], path
 
