@@ -276,7 +276,8 @@ def test_its_worker_row_is_registered_seen_and_ended(main: Main) -> None:
     row = main.bench.first("select node, slots, ended_at, split_part(work, ', ', 1) from workers")
     assert tuple(row) == ("node", SLOTS, None, "1 running")
     main.bench.rows("delete from workers")
-    main.renew_now()
+    main.keeper._row._write_at = 0.0
+    main.keeper.run_once()
     assert main.bench.one("select count(*) from workers where ended_at is null") == 1
     main.keeper.close()
     assert main.bench.one("select count(*) from workers where ended_at is not null") == 1

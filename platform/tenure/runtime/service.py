@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
+import psycopg2
 import structlog
 from sqlalchemy.exc import DBAPIError
 
@@ -63,8 +64,8 @@ class Runner:
         while self._watcher.is_running():
             try:
                 seconds = self.service.run_once()
-            except (DBAPIError, Unavailable, OSError) as error:
-                if not isinstance(error, OSError | Unavailable) and not _passing(error):
+            except (DBAPIError, psycopg2.Error, Unavailable, OSError) as error:
+                if isinstance(error, DBAPIError | psycopg2.Error) and not _passing(error):
                     raise
                 self._failed(self.service.name)
                 self._log.warning(
@@ -82,10 +83,11 @@ def _sleep(watcher: Watcher, seconds: float) -> bool:
     return watcher.sleep(seconds)
 
 
-def _passing(error: DBAPIError) -> bool:
+def _passing(error: DBAPIError | psycopg2.Error) -> bool:
     """Lost connections, lock timeouts, serialization failures pass; a wrong statement does not."""
-    code = getattr(error.orig, "pgcode", None)
-    return error.connection_invalidated or code is None or code[:2] in ("08", "40", "53", "55", "57")
+    invalidated = isinstance(error, DBAPIError) and error.connection_invalidated
+    code = getattr(error.orig if isinstance(error, DBAPIError) else error, "pgcode", None)
+    return invalidated or code is None or code[:2] in ("08", "40", "53", "55", "57")
 
 
 def join(runners: Sequence[Runner], seconds: float) -> list[str]:
