@@ -272,13 +272,8 @@ def test_a_child_that_died_after_it_was_asked_to_stop_is_settled_as_asked_and_ma
 def test_its_worker_row_is_registered_seen_and_ended(main: Main) -> None:
     main.claim(0)
     main.keeper.run_once()
-    main.renew_now()
     row = main.bench.first("select node, slots, ended_at, split_part(work, ', ', 1) from workers")
     assert tuple(row) == ("node", SLOTS, None, "1 running")
-    main.bench.rows("delete from workers")
-    main.keeper._row._write_at = 0.0
-    main.keeper.run_once()
-    assert main.bench.one("select count(*) from workers where ended_at is null") == 1
     main.keeper.close()
     assert main.bench.one("select count(*) from workers where ended_at is not null") == 1
 

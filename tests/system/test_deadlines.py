@@ -86,6 +86,8 @@ def test_where_nothing_can_end_a_body_its_end_is_forced_its_writes_refused_and_i
         stopping.in_body(tasks, busy)
         task_id = stopping.submit_late(tasks, stubborn, 2.0, mode="deaf", seconds=7)
         stopping.in_body(tasks, [task_id])
+        pids = [pid for (pid,) in tasks.rows("select pid from task_leases")]
+        assert len(set(pids)) == len(pids) == concurrency, "each thread holds under a name of its own"
         after = tasks.submit(ledger, steps=1)
         tasks.wait_ended([task_id], 20, watch=[worker])
         assert tasks.states([task_id]) == {"failed deadline_exceeded": 1}

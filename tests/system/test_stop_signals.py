@@ -2,16 +2,20 @@
 
 import os
 import signal
+import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.support import stopping
+from tests.support import stopping, workers
 from tests.support.databases import Database
 from tests.support.kinds.ledger import ledger
 from tests.support.submitted import FULL, Tasks
-from tests.support.workers import Worker
+from tests.support.until import until
+from tests.support.workers import Worker, worker_command
 
 COOPERATIVE_EXIT_S = 6.0
 START_EXIT_S = 10.0
@@ -72,3 +76,28 @@ def test_a_signal_during_the_start_leaves_nothing(
         print(f"\nFIGURE SIGTERM {moment} s after the spawn: exit {code}, {len(worker.lines('ready'))} ready")
         stopping.assert_nothing_left(tasks, worker)
     assert tasks.one("select count(*) from workers where ended_at is null") == 0
+
+
+def _hears(worker: Worker) -> bool:
+    """Whether the process has a handler for SIGTERM by now."""
+    status = Path(f"/proc/{worker.process.pid}/status").read_text()
+    caught = next(line.split()[1] for line in status.splitlines() if line.startswith("SigCgt"))
+    return bool(int(caught, 16) >> (signal.SIGTERM - 1) & 1)
+
+
+@pytest.mark.parametrize("number, code", [(signal.SIGTERM, 0), (signal.SIGQUIT, 0), (signal.SIGINT, 1)])
+def test_started_by_our_own_module_a_worker_has_its_exit_codes_while_it_imports(
+    module_database: Database, module_broker: str, monkeypatch: pytest.MonkeyPatch, number: int, code: int
+) -> None:
+    def ours(*args: Any, **options: Any) -> list[str]:
+        theirs = worker_command(*args, **options)
+        return [sys.executable, "-m", "tenure_workers", *theirs[3:]]
+
+    monkeypatch.setattr(workers, "worker_command", ours)
+    began = time.monotonic()
+    with Worker(module_database.url, module_broker) as worker:
+        until(lambda: _hears(worker), 20, pace=0.005)
+        print(f"\nFIGURE signals heard {1000 * (time.monotonic() - began):.0f} ms after the spawn")
+        worker.signal(number)
+        assert worker.exit_code(START_EXIT_S) == code
+        assert worker.text() == ""

@@ -1,0 +1,60 @@
+"""Slots in a pool of threads: one each, kept until the thread ends, whatever it is stuck in."""
+
+import threading
+from typing import Any
+
+import pytest
+
+from tenure.runtime.channel import StopChannel
+from tenure_workers.child import Children, Inherited
+
+SLOTS = 8
+
+
+@pytest.fixture
+def children() -> Children:
+    nothing: Any = None
+    return Children(Inherited(nothing, nothing, nothing, StopChannel(SLOTS), nothing, nothing, "node"))
+
+
+class Threads:
+    """Threads that each take a slot and then stay until they are let go."""
+
+    def __init__(self, children: Children, count: int) -> None:
+        self.taken: list[int] = []
+        self._go = threading.Event()
+        together = threading.Barrier(count + 1)
+
+        def body() -> None:
+            self.taken.append(children._take())
+            together.wait()
+            self._go.wait()
+
+        self._threads = [threading.Thread(target=body) for _ in range(count)]
+        for thread in self._threads:
+            thread.start()
+        together.wait()
+
+    def end(self) -> None:
+        self._go.set()
+        for thread in self._threads:
+            thread.join()
+
+
+def test_two_live_threads_never_have_the_same_slot(children: Children) -> None:
+    threads = Threads(children, SLOTS)
+    try:
+        assert sorted(threads.taken) == list(range(SLOTS))
+    finally:
+        threads.end()
+
+
+def test_a_slot_is_free_again_only_when_its_thread_has_ended(children: Children) -> None:
+    staying, leaving = Threads(children, SLOTS - 2), Threads(children, 2)
+    with pytest.raises(RuntimeError, match="held by a live thread"):
+        children._take()
+    leaving.end()
+    again = Threads(children, 2)
+    assert sorted(again.taken) == sorted(leaving.taken)
+    again.end()
+    staying.end()
