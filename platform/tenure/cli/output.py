@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from decimal import Decimal
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 from uuid import UUID
 
 import typer
@@ -79,12 +79,16 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, emp
     from rich.text import Text
 
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
-    for name in columns:
+    cells = [[plain(value) for value in row] for row in rows]
+    for at, name in enumerate(columns):
         number = name.startswith("#")
-        fixed = name.lower() in ("id", "task", "state", "created", "status")
-        table.add_column(name.lstrip("#"), justify="right" if number else "left", no_wrap=fixed or number)
-    for row in rows:
-        table.add_row(*(Text(plain(value)) for value in row))
+        # The last column gives way: it is cut, so that every row stays on one line of the terminal.
+        widest = max([len(name.lstrip("#")), *(len(row[at]) for row in cells)])
+        width = None if at == len(columns) - 1 and not number else widest
+        justify: Literal["left", "right"] = "right" if number else "left"
+        table.add_column(name.lstrip("#"), justify=justify, no_wrap=True, overflow="ellipsis", min_width=width)
+    for row in cells:
+        table.add_row(*(Text(cell) for cell in row))
     if table.row_count:
         console().print(table)
     else:
