@@ -97,11 +97,14 @@ def test_stopping_refuses_callers_at_once_and_gives_the_port_back(site: Site) ->
 
 def test_a_forked_child_does_not_keep_the_port(site: Site) -> None:
     reader, writer = os.pipe()
+    forked, ready = os.pipe()
     child = os.fork()
     if not child:
+        os.write(ready, b"x")
         os.read(reader, 1)
         os._exit(0)
     try:
+        assert os.read(forked, 1) == b"x"
         site.endpoint.stop()
         with pytest.raises(ConnectionRefusedError):
             socket.create_connection(("127.0.0.1", site.endpoint.port), 1)
@@ -113,5 +116,5 @@ def test_a_forked_child_does_not_keep_the_port(site: Site) -> None:
     finally:
         os.write(writer, b"x")
         os.waitpid(child, 0)
-        os.close(reader)
-        os.close(writer)
+        for descriptor in (reader, writer, forked, ready):
+            os.close(descriptor)

@@ -154,6 +154,10 @@ def test_a_worker_answers_for_its_health_and_counts_what_it_does(tasks: Tasks, w
     cancel(tasks, *ids)
     tasks.wait_ended(ids, 10, watch=[worker])
     assert sample(port, 'tenure_stops_asked_total{cause="cancel"}') == cancels + 2
+    with tasks.engine.begin() as connection:
+        late = client.submit(connection, ledger, FOR_EVER, initiator=TESTER, deadline=timedelta(seconds=1)).id
+    tasks.wait_ended([late], 10, watch=[worker])
+    assert sample(port, 'tenure_stops_asked_total{cause="deadline"}') == 1
     assert not any(str(task_id) in get(port, "/metrics")[1] for task_id in ids)
 
 

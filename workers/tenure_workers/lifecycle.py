@@ -129,10 +129,11 @@ class Lifecycle:
         boot = Boot(
             self._boot_id, sender.hostname, "worker", self._pid, __version__, slots, queues, self._registry.names, instance(),
         )  # fmt: skip
-        keeper = Keeper(self._settings, self._channel, boot, self._registry, self._metrics, self._health)
+        keeper = Keeper(self._settings, self._channel, boot, self._registry, metrics=self._metrics, health=self._health)
         ladder = Ladder(
             self._channel, end_child=lambda pid: self._end_child(sender, pid), give_up=keeper.give_up,
             stopped_at=lambda: self._stopped_at, leave=self._leave,
+            rung=lambda cause: self._metrics.stops.labels(cause).inc(),
         )  # fmt: skip
         # Keeper and ladder see the children out: they stop after the pool, the others before it.
         last, first = self._last.watcher(), self._shutdown.watcher()

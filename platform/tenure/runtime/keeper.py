@@ -42,14 +42,21 @@ class Keeper:
     name = "keeper"
 
     def __init__(
-        self, settings: Settings, channel: StopChannel, boot: Boot, registry: Registry, metrics: Metrics, health: Health
+        self,
+        settings: Settings,
+        channel: StopChannel,
+        boot: Boot,
+        registry: Registry,
+        metrics: Metrics | None = None,
+        health: Health | None = None,
     ) -> None:
+        """`metrics` and `health`: those the process's endpoint tells of, when it has one."""
         self._settings = settings
         self._channel = channel
         self._worker = boot.boot_id
         self._row = WorkerRow(boot)
-        self._metrics = metrics
-        self._health = health
+        self._metrics = metrics or Metrics()
+        self._health = health or Health(settings.home, boot.role)
         self._log = structlog.get_logger("tenure.keeper")
         # A renewal that waits for a lock is worth less than the next one.
         self._sessions = Sessions(settings.session_url, application="tenure keeper", options="-c lock_timeout=1000")

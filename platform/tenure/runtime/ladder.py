@@ -41,7 +41,10 @@ class Ladder:
         give_up: Callable[[int, int, int], None],
         stopped_at: Callable[[], float | None],
         leave: Callable[[], None],
+        rung: Callable[[str], None] | None = None,
     ) -> None:
+        """`rung` is told the cause of each stop that is first asked for here."""
+        self._rung = rung or (lambda _: None)
         self._channel = channel
         self._end_child = end_child
         self._give_up = give_up
@@ -84,6 +87,7 @@ class Ladder:
         before = self._channel.asked(slot, token)
         self._channel.ask(slot, token, Cause.DEADLINE)
         if before is None:
+            self._rung(Cause.DEADLINE.name.lower())
             task_id = str(self._channel.task(slot))
             self._log.info("stop_asked", task_id=task_id, cause=Cause.DEADLINE.name.lower())
 
