@@ -146,7 +146,7 @@ def test_a_running_task_is_cancelled_in_time_with_every_listener_killed_each_sec
     killed: list[int] = []
 
     def kill() -> None:
-        while not stop.wait(1.0):
+        while not killed or not stop.wait(1.0):
             killed.append(len(tasks.rows("select pg_terminate_backend(pid) from pg_stat_activity "
                           "where datname = current_database() and application_name = 'tenure listener'")))  # fmt: skip
 
