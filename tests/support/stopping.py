@@ -29,7 +29,11 @@ _ENDS = """select t.finished_at, t.deadline, a.forced, t.error_message, a.how
 
 def in_body(tasks: Tasks, ids: Sequence[UUID], count: int | None = None, timeout: float = 20.0) -> None:
     """Wait until that many of these tasks (all by default) have begun, and have had a moment to get into their way."""
-    until(lambda: tasks.one(_IN_BODY, ids=list(ids)) >= (len(ids) if count is None else count), timeout)
+    wanted = len(ids) if count is None else count
+    try:
+        until(lambda: tasks.one(_IN_BODY, ids=list(ids)) >= wanted, timeout)
+    except AssertionError:
+        raise AssertionError(f"{wanted} bodies have not begun in {timeout:g} s: {tasks.states(ids)}") from None
     time.sleep(0.2)
 
 
@@ -58,9 +62,14 @@ def last_end(tasks: Tasks, task_id: UUID) -> Any:
 def assert_nothing_left(tasks: Tasks, worker: Worker) -> None:
     """No lease, no active row without one, no session of ours, no process of the worker's pool."""
     assert tasks.leases() == 0, worker.text()[-2000:]
+    assert_nobody_left(tasks, worker)
+
+
+def assert_nobody_left(tasks: Tasks, worker: Worker) -> None:
+    """The same, but for leases that are left to expire."""
     assert tasks.rows(_UNHELD) == []
     # The kernel closes a killed child's sockets at once; the server ends the session when it looks next.
-    until(lambda: tasks.rows(_SESSIONS) == [], 2)
+    until(lambda: tasks.rows(_SESSIONS) == [], 5)
     until(lambda: group(worker) == [], 2)
 
 

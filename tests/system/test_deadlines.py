@@ -36,10 +36,11 @@ class Death:
 
 @pytest.mark.timeout(scaled(180, 1800))
 def test_on_prefork_every_body_is_ended_in_time_and_its_neighbour_is_not_disturbed(
-    module_database: Database, module_broker: str, tasks: Tasks
+    database: Database, broker_url: str
 ) -> None:
     late: dict[str, list[float]] = {mode: [] for mode in FORCED}
-    with Worker(module_database.url, module_broker) as worker:
+    tasks = Tasks(database.engine)
+    with Worker(database.url, broker_url) as worker:
         worker.wait_ready()
         (neighbour,) = tasks.submit(ledger, steps=100_000, seconds=0.02)
         stopping.in_body(tasks, [neighbour])
@@ -58,7 +59,7 @@ def test_on_prefork_every_body_is_ended_in_time_and_its_neighbour_is_not_disturb
 
 def _one(tasks: Tasks, worker: Worker, mode: Mode) -> float:
     """Seconds from the deadline to the recorded end."""
-    task_id = stopping.submit_late(tasks, stubborn, 2.0, mode=mode)
+    task_id = stopping.submit_late(tasks, stubborn, scaled(2, 4), mode=mode)
     stopping.in_body(tasks, [task_id])
     death = Death(stopping.pid_of(tasks, task_id))
     tasks.wait_ended([task_id], 20, watch=[worker])
@@ -77,10 +78,11 @@ def _one(tasks: Tasks, worker: Worker, mode: Mode) -> float:
 
 @pytest.mark.parametrize("pool", ["threads", "solo"] if FULL else ["threads"])
 def test_where_nothing_can_end_a_body_its_end_is_forced_its_writes_refused_and_its_slot_kept(
-    module_database: Database, module_broker: str, tasks: Tasks, pool: str
+    database: Database, broker_url: str, pool: str
 ) -> None:
     concurrency = 2 if pool == "threads" else 1
-    with Worker(module_database.url, module_broker, pool=pool, concurrency=concurrency) as worker:
+    tasks = Tasks(database.engine)
+    with Worker(database.url, broker_url, pool=pool, concurrency=concurrency) as worker:
         worker.wait_ready()
         busy = tasks.submit(ledger, concurrency - 1, steps=100_000, seconds=0.02)
         stopping.in_body(tasks, busy)
@@ -109,10 +111,9 @@ def test_where_nothing_can_end_a_body_its_end_is_forced_its_writes_refused_and_i
 
 
 @pytest.mark.skipif(not FULL, reason="takes 22 s: only in make chaos")
-def test_on_threads_a_shutdown_settles_what_does_not_stop_and_leaves(
-    module_database: Database, module_broker: str, tasks: Tasks
-) -> None:
-    with Worker(module_database.url, module_broker, pool="threads") as worker:
+def test_on_threads_a_shutdown_settles_what_does_not_stop_and_leaves(database: Database, broker_url: str) -> None:
+    tasks = Tasks(database.engine)
+    with Worker(database.url, broker_url, pool="threads") as worker:
         worker.wait_ready()
         ids = tasks.submit(stubborn, 2, mode="deaf", seconds=60)
         stopping.in_body(tasks, ids)

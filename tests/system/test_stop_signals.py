@@ -49,10 +49,11 @@ def interrupt(worker: Worker) -> None:
     "how, code", [(twice, 0), (to_the_group, 0)] + ([(quit_, 0), (interrupt, 1), (one_more_quit, 0)] if FULL else [])
 )
 def test_with_two_tasks_running_each_signal_settles_them_and_gives_its_exit_code(
-    module_database: Database, module_broker: str, tasks: Tasks, how: Callable[[Worker], None], code: int
+    database: Database, broker_url: str, how: Callable[[Worker], None], code: int
 ) -> None:
+    tasks = Tasks(database.engine)
     ids = tasks.submit(ledger, 4, steps=10_000, seconds=0.02)
-    with Worker(module_database.url, module_broker) as worker:
+    with Worker(database.url, broker_url) as worker:
         worker.wait_ready()
         stopping.in_body(tasks, ids, 2)
         how(worker)
@@ -60,14 +61,12 @@ def test_with_two_tasks_running_each_signal_settles_them_and_gives_its_exit_code
         stopping.assert_nothing_left(tasks, worker)
         assert len(worker.lines("stopped")) == 1
     assert tasks.states(ids) == {"failed service_unavailable": 2, "queued": 2}
-    stopping.drop_queued(tasks, ids)
 
 
 @pytest.mark.parametrize("moment", [0.1, 0.3, 0.6, 1.0, 1.5, 2.0, 3.0] if FULL else [0.3, 1.0])
-def test_a_signal_during_the_start_leaves_nothing(
-    module_database: Database, module_broker: str, tasks: Tasks, moment: float
-) -> None:
-    with Worker(module_database.url, module_broker) as worker:
+def test_a_signal_during_the_start_leaves_nothing(database: Database, broker_url: str, moment: float) -> None:
+    with Worker(database.url, broker_url) as worker:
+        tasks = Tasks(database.engine)
         time.sleep(moment)
         worker.signal(signal.SIGTERM)
         code = worker.exit_code(START_EXIT_S)
@@ -87,7 +86,7 @@ def _hears(worker: Worker) -> bool:
 
 @pytest.mark.parametrize("number, code", [(signal.SIGTERM, 0), (signal.SIGQUIT, 0), (signal.SIGINT, 1)])
 def test_started_by_our_own_module_a_worker_has_its_exit_codes_while_it_imports(
-    module_database: Database, module_broker: str, monkeypatch: pytest.MonkeyPatch, number: int, code: int
+    database: Database, broker_url: str, monkeypatch: pytest.MonkeyPatch, number: int, code: int
 ) -> None:
     def ours(*args: Any, **options: Any) -> list[str]:
         theirs = worker_command(*args, **options)
@@ -95,7 +94,7 @@ def test_started_by_our_own_module_a_worker_has_its_exit_codes_while_it_imports(
 
     monkeypatch.setattr(workers, "worker_command", ours)
     began = time.monotonic()
-    with Worker(module_database.url, module_broker) as worker:
+    with Worker(database.url, broker_url) as worker:
         until(lambda: _hears(worker), 20, pace=0.005)
         print(f"\nFIGURE signals heard {1000 * (time.monotonic() - began):.0f} ms after the spawn")
         worker.signal(number)

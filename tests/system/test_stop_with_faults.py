@@ -103,6 +103,7 @@ def test_a_worker_leaves_in_time_and_its_tasks_end_by_the_rules(
         assert seconds < stopping.EXIT_S, said
         assert code in codes, said
         assert len(leaving.lines("stopped")) == 1
+        stopping.assert_nobody_left(own_tasks, leaving)
     if outcome == RESUMED:
         with Worker(own.database_url, own.broker_url, name="next", env=stopping.SHORT_LEASE) as following:
             following.wait_ready()

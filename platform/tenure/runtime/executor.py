@@ -23,6 +23,7 @@ from tenure.runtime.attempt import Attempt
 from tenure.runtime.connections import Connections
 from tenure.runtime.control import Control
 from tenure.runtime.hotline import Hotline
+from tenure.runtime.masking import signals_let_in, signals_masked
 from tenure.runtime.seat import Seat
 from tenure.runtime.shutdown import Watcher
 from tenure.settings import Settings
@@ -77,6 +78,7 @@ class Executor:
         self._hot = Hotline(settings, registry.names, holder, shutdown)
         self._log = structlog.get_logger("tenure.executor")
         self._leaving: SystemExit | None = None
+        self._outside: set[int] = set()
         self._tiny = [spec.name for spec in registry.specs if spec.tiny]
 
     def run(self, task_id: UUID | str) -> int:
@@ -86,7 +88,9 @@ class Executor:
             return 0
         self._control.busy(True)
         try:
-            return self._run_from(task_id)
+            # A cold shutdown raises in the body only: anywhere else what is in hand would be left to recovery.
+            with signals_masked() as self._outside:
+                return self._run_from(task_id)
         finally:
             self._control.busy(False)
             self._seat.release()  # a token left standing there would be renewed for ever
@@ -149,7 +153,8 @@ class Executor:
         result: str | None = None
         self._control.watch(attempt)
         try:
-            answer = kind.body(attempt, kind.spec.stored(claimed.params))
+            with signals_let_in(self._outside):
+                answer = kind.body(attempt, kind.spec.stored(claimed.params))
             result = outcome.encode_result(answer, self._settings.result_bytes)
             how = self._of_counters(attempt)
         except BaseException as error:
