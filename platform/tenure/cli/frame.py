@@ -96,23 +96,10 @@ def connected(url: str) -> Iterator[Connection]:
 
 
 def check_schema(connection: Connection) -> None:
-    """Refuse a database that is not at the revision this code ships with. One statement when all is well."""
-    from sqlalchemy import text
+    """Refuse a database that is not at a revision this code runs on."""
+    from tenure import migrate
 
-    found = connection.execute(text("select to_regclass('alembic_version') is not null")).scalar()
-    rows = connection.execute(text("select version_num from alembic_version")).scalars().all() if found else []
-    if list(rows) != [_shipped()]:
-        from tenure import migrate
-
-        migrate.check(connection)
-
-
-def _shipped() -> str:
-    """The newest revision by file name: Alembic, slow to import, is asked only when the database differs from it."""
-    from importlib.resources import files
-
-    names = [entry.name[:4] for entry in files("tenure._migrations.versions").iterdir()]
-    return max((name for name in names if name.isdigit()), default="")
+    migrate.check(connection)
 
 
 def require_version(connection: Connection) -> None:
