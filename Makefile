@@ -23,7 +23,7 @@ demo: setup ## load a real data set, reindex it, kill the worker half-way, show 
 
 test: setup ## checks and all tests but the long chaos runs
 	@$(MAKE) --no-print-directory check
-	@$(BIN)/python -m pytest -q
+	@$(BIN)/python -m pytest -q -n 2 --dist loadfile
 
 check: setup ## ruff, mypy strict, import-linter
 	@$(BIN)/ruff check .
