@@ -16,12 +16,12 @@ from celery.utils.nodenames import anon_nodename
 from sqlalchemy import Connection
 from sqlalchemy.orm import Session
 
-from tenure import client, registry, settings
+from tenure import client, registry
 from tenure.model.errors import NoSuchTask, TooLate, UnknownKind, UsageError, shortened
 from tenure.model.kinds import Kind, KindSpec
 from tenure.model.records import Initiator, Submitted
 from tenure.registry import Registry
-from tenure.settings import Settings
+from tenure.settings import Settings, load
 from tenure.store.connect import reachable
 from tenure.store.reads import from_now
 from tenure_celery import calls, ids
@@ -93,7 +93,7 @@ class TenureCelery(Celery):
         initiator: Initiator | None = None,
         **options: Any,
     ) -> None:
-        self.tenure = settings or load_settings()
+        self.tenure = settings or load()
         self._given = None if kinds is None else specs_of(kinds)
         self._engines = Engines(lambda: self.tenure.client_url, application="tenure submit")
         self.initiator = initiator or Initiator("celery", anon_nodename(), main or "celery")
@@ -213,11 +213,6 @@ class TenureCelery(Celery):
     def close(self) -> None:
         self._engines.close()
         super().close()
-
-
-def load_settings() -> Settings:
-    """Those of the environment."""
-    return settings.load()
 
 
 def _target(options: dict[str, Any]) -> Connection | Session | None:

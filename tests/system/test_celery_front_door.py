@@ -241,3 +241,18 @@ def test_a_threads_pool_adopts_as_well(module_database: Database, module_broker:
         sent = [app.send_task("ledger", kwargs={"steps": 2}).id for _ in range(4)]
         tasks.assert_exactly_once(ended(tasks, worker, *sent), 2)
         assert worker.stop()[0] == 0
+
+
+def test_a_message_that_cannot_be_stored_at_a_stop_goes_back_to_the_broker(database: Database, broker_url: str) -> None:
+    with (
+        Worker(database.url, broker_url, name="three", queues="default,celery") as worker,
+        Celery("elsewhere", broker=broker_url, set_as_current=False) as app,
+        redis.Redis.from_url(broker_url) as broker,
+    ):
+        worker.wait_ready()
+        database.accept_connections(False)
+        sent = app.send_task("ledger")
+        worker.wait_for("database_away")
+        assert worker.stop()[0] == 0
+        (message,) = broker.lrange("celery", 0, -1)
+        assert json.loads(message)["headers"]["id"] == sent.id
