@@ -66,10 +66,12 @@ def submit(
     labels: Mapping[str, str] | None = None,
     scope: str | None = None,
     activity: UUID | None = None,
+    task_id: UUID | None = None,
 ) -> Submitted:
     """Create a task of a public kind; committed with the caller's transaction or not at all.
 
-    The same (submitter, key) with the same kind and params answers the existing task, also an ended one.
+    The same (submitter, key) with the same kind and params answers the existing task, also an ended one; so does the
+    same `task_id`, for a caller that must choose it (made here otherwise: ids rise with time, and listings rely on it).
     Raises UnknownKind, InvalidParams, PayloadTooLarge, KindIsInternal, ActiveLimitReached, IdempotencyConflict.
     """
     spec = _spec(kind)
@@ -77,7 +79,7 @@ def submit(
         raise KindIsInternal(f"kind {spec.name} is internal: use {spec.internal}")
     return create(
         connection, spec, params, initiator=initiator, submitter=submitter, key=key, at=at, start_by=start_by,
-        deadline=deadline, priority=priority, labels=labels, scope=scope, activity=activity,
+        deadline=deadline, priority=priority, labels=labels, scope=scope, activity=activity, task_id=task_id,
     )  # fmt: skip
 
 
@@ -96,17 +98,22 @@ def create(
     labels: Mapping[str, str] | None = None,
     scope: str | None = None,
     activity: UUID | None = None,
+    task_id: UUID | None = None,
     retry_of: UUID | None = None,
     note: str | None = None,
+    hinted: bool = True,
 ) -> Submitted:
-    """`submit` without the check for internal kinds: for domains, inside their own transaction."""
+    """`submit` without the check for internal kinds: for domains, inside their own transaction.
+
+    `hinted=False`: no hint is written, for a caller that claims the task itself.
+    """
     body = requests.encode(spec, {} if params is None else params, settings.load().params_bytes)
     _check(initiator, submitter, key, labels, priority)
     requests.check_text(scope=scope, note=note)
     requests.check_times(at=at, start_by=start_by, deadline=deadline)
     database = _connection(connection)
     submission = submitting.Submission(
-        id=UUID(bytes=uuid7().bytes),
+        id=task_id or UUID(bytes=uuid7().bytes),
         kind=spec.name,
         queue=spec.queue,
         priority=spec.priority if priority is None else priority,
@@ -129,8 +136,9 @@ def create(
         activity_id=activity,
         retry_of=retry_of,
         note=note,
+        hinted=hinted,
     )
-    made = _insert(database, spec, submission)
+    made = _insert(database, spec, submission, own_id=task_id is not None)
     if made.created and retry_of is not None and spec.retry_resumes:
         checkpoints.carry(database, made.id)
     return made
@@ -147,11 +155,13 @@ def _check(
     requests.check_priority(priority)
 
 
-def _insert(database: Connection, spec: KindSpec, submission: submitting.Submission) -> Submitted:
+def _insert(database: Connection, spec: KindSpec, submission: submitting.Submission, *, own_id: bool) -> Submitted:
+    if own_id and submitting.taken(database, submission.id) == (False, True):
+        raise IdempotencyConflict(f"task {submission.id} has ended and was purged: submit under another id")
     if spec.active_limit is not None:
         submitting.lock_limits(database, [_LIMIT_SPACE | zlib.crc32(f"{spec.name}\0{submission.submitter}".encode())])
         # Whoever held the lock may have submitted this very key: that is the task, and no excess.
-        found = _existing(database, submission)
+        found = _existing(database, submission, own_id)
         if found is not None:
             return found
         if submitting.active_count(database, spec.name, submission.submitter) >= spec.active_limit:
@@ -160,22 +170,25 @@ def _insert(database: Connection, spec: KindSpec, submission: submitting.Submiss
             )
     if submitting.insert(database, submission):
         return Submitted(submission.id, True)
-    found = _existing(database, submission)
+    found = _existing(database, submission, own_id)
     if found is None:
         raise IdempotencyConflict("the idempotency key was taken and freed again meanwhile: submit once more")
     return found
 
 
-def _existing(database: Connection, wanted: submitting.Submission) -> Submitted | None:
-    if wanted.key is None:
-        return None
-    row = submitting.by_key(database, wanted.submitter, wanted.key)
+def _existing(database: Connection, wanted: submitting.Submission, own_id: bool) -> Submitted | None:
+    row, said = None, f"task id {wanted.id}"
+    if wanted.key is not None:
+        row, said = (
+            submitting.by_key(database, wanted.submitter, wanted.key),
+            f"idempotency key {shortened(wanted.key)!r}",
+        )
+    if row is None and own_id:
+        row, said = submitting.by_id(database, wanted.id), f"task id {wanted.id}"
     if row is None:
         return None
     if row[1:] != (wanted.kind, wanted.request_hash):
-        raise IdempotencyConflict(
-            f"idempotency key {shortened(wanted.key)!r} belongs to task {row[0]} with another request"
-        )
+        raise IdempotencyConflict(f"{said} belongs to task {row[0]} with another request")
     return Submitted(row[0], False)
 
 
@@ -222,6 +235,15 @@ def get(connection: AnyConnection, task_id: UUID) -> dict[str, Any]:
         "history": reads.history(database, task_id),
         "attempts": reads.attempts(database, task_id),
     }
+
+
+def glance(connection: AnyConnection, task_id: UUID) -> dict[str, Any]:
+    """id, kind, queue, state, outcome, attempt, error_code, error_message, summary, finished_at, the counters and the
+    result, in one cheap statement: for whoever polls. Raises NoSuchTask."""
+    row = reads.glance(_connection(connection), task_id)
+    if row is None:
+        raise NoSuchTask(f"no task {task_id}")
+    return row
 
 
 def tasks(

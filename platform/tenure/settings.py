@@ -44,6 +44,12 @@ class Settings(BaseSettings):
         description="Services the worker's main process runs. All are safe in any number of processes.",
     )
 
+    adopt_queues: str = Field(
+        "celery",
+        description="Comma-separated queues that workers also consume, for Celery apps that know a kind's name but not its queue. "
+        "Messages that are no kind are dropped: where other apps use that queue, name another one, or none.",
+    )
+
     lease_seconds: Seconds = Field(
         30.0, description="s. How long a silent worker keeps its tasks: the time to recovery after SIGKILL."
     )
@@ -110,6 +116,10 @@ class Settings(BaseSettings):
     @cached_property
     def kind_packages(self) -> tuple[str, ...]:
         return tuple(name.strip() for name in self.kinds.split(",") if name.strip())
+
+    @cached_property
+    def foreign_queues(self) -> tuple[str, ...]:
+        return tuple(name.strip() for name in self.adopt_queues.split(",") if name.strip())
 
 
 def load() -> Settings:

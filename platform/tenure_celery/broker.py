@@ -13,7 +13,7 @@ from kombu.exceptions import OperationalError as KombuError
 from tenure.model.errors import BrokerUnavailable
 from tenure.services.dispatcher import UNKNOWN, Broker
 from tenure.store.hints import Hint
-from tenure_celery.app import TRANSPORT
+from tenure_celery.conf import TRANSPORT
 from tenure_celery.envelope import HEADER, envelope
 
 EPOCH_KEY = "tenure:epoch"

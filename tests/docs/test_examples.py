@@ -29,7 +29,7 @@ def app(database: Database, monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleT
 
     hello_app.Base.metadata.create_all(database.engine)
     yield hello_app
-    for name in ("hello_app", "hello_kind"):
+    for name in ("hello_app", "hello_kind", "celery_app"):
         sys.modules.pop(name, None)
 
 
@@ -70,3 +70,12 @@ def test_a_rolled_back_submission_leaves_neither_rows_nor_a_task(app: ModuleType
 def test_a_committed_submission_is_queued_without_a_broker(app: ModuleType, database: Database) -> None:
     task_id = app.invite(database.engine, NAMES)
     assert [(t["id"], t["state"]) for t in _tasks(database.engine)] == [(task_id, State.QUEUED)]
+
+
+def test_the_celery_app_submits_with_its_rows_and_gets_the_result(app: ModuleType, database: Database) -> None:
+    import celery_app
+
+    task_id = celery_app.invite(database.engine, NAMES)
+    assert run(database, UUID(task_id), app.hello) == 1
+    assert celery_app.greeted(task_id) == 3
+    celery_app.app.close()

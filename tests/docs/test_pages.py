@@ -64,7 +64,9 @@ def test_every_test_named_exists(page: Path) -> None:
 
 def test_the_readme_quotes_the_examples_as_they_are() -> None:
     quoted = _QUOTED.findall(README.read_text(encoding="utf-8"))
-    assert {file for file, _ in quoted} == {"docs/examples/hello_kind.py", "docs/examples/hello_app.py"}
+    assert {file for file, _ in quoted} == {
+        f"docs/examples/{one}.py" for one in ("hello_kind", "hello_app", "celery_app")
+    }
     for file, code in quoted:
         assert code in (ROOT / file).read_text(encoding="utf-8")
 

@@ -44,6 +44,7 @@ class Worker:
         name: str = "one",
         pool: str = "prefork",
         concurrency: int = 2,
+        queues: str = "default",
         env: Mapping[str, str] | None = None,
     ) -> None:
         self.name = name
@@ -59,7 +60,7 @@ class Worker:
         inherited = {name: value for name, value in os.environ.items() if not name.startswith("TENURE_")}
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(
-                worker_command(name, pool=pool, concurrency=concurrency),
+                worker_command(name, pool=pool, concurrency=concurrency, queues=queues),
                 cwd=ROOT,
                 env={**inherited, **own, **(env or {})},
                 stdin=subprocess.DEVNULL,

@@ -6,22 +6,23 @@ import sys
 from functools import lru_cache
 from typing import Any
 
-from celery import Celery
-
 from tenure import registry, settings, telemetry
 from tenure.model.errors import TenureError
 from tenure.registry import Registry
-from tenure_celery.app import make_app
+from tenure_celery.app import TenureCelery, make_app
+from tenure_celery.envelope import HEADER
+from tenure_celery.kinds import KindTask
 from tenure_workers import child, lifecycle
+from tenure_workers.request import SEALED
 
 
 @lru_cache(maxsize=1)
-def application() -> Celery:
+def application() -> TenureCelery:
     """The one app of this process. A wrong setting or kind is one line on stderr and exit code 2."""
     try:
         found = settings.load()
         kinds = registry.load(found.kind_packages)
-        app = make_app(found, kinds.queues or ["default"])
+        app = make_app(found, [*(kinds.queues or ["default"]), *found.foreign_queues], kinds=kinds)
     except TenureError as error:
         print(f"tenure: {error}", file=sys.stderr)
         raise SystemExit(error.exit_code) from None
@@ -32,12 +33,17 @@ def application() -> Celery:
     return app
 
 
-def _register(app: Celery, kinds: Registry) -> None:
+def _register(app: TenureCelery, kinds: Registry) -> None:
     for name in kinds.names:
         # Main never sees run-on tasks: the child sends the events of all of them itself.
-        app.task(name=name, bind=True, send_events=False, ignore_result=True)(_run)
+        # Not shared: another app in this process that knows the same kinds only submits.
+        made = {"base": KindTask, "Request": "tenure_workers.request:Request", "shared": False, "bind": True}
+        app.task(name=name, send_events=False, ignore_result=True, **made)(_run)
 
 
-def _run(task: Any, *_args: object, **_params: object) -> None:
-    """A message is a hint to look at one row; what else it carries is not believed."""
-    child.run(task.request.id)
+def _run(task: Any, /, *_args: object, **_params: object) -> None:
+    """Our message is a hint to look at one row; any other is adopted first."""
+    if task.request.get(HEADER) == "hint":
+        child.run(task.request.id)
+    else:
+        child.adopt(task.name, task.request.get(SEALED))

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from billiard import current_process
-from celery import Celery
 
 from tenure.model.records import Holder
 from tenure.registry import Registry
@@ -17,6 +16,9 @@ from tenure.runtime.executor import Executor
 from tenure.runtime.previous import settle_child
 from tenure.runtime.shutdown import Watcher
 from tenure.settings import Settings
+from tenure_celery.app import TenureCelery
+from tenure_celery.foreign import Foreign
+from tenure_workers.adopting import Adopter
 from tenure_workers.events import Events
 
 
@@ -24,7 +26,7 @@ from tenure_workers.events import Events
 class Inherited:
     """What a child uses of what its parent made: shared memory, pipes and plain values."""
 
-    app: Celery
+    app: TenureCelery
     settings: Settings
     registry: Registry
     channel: StopChannel
@@ -47,6 +49,15 @@ class Children:
         self._taken: dict[int, threading.Thread] = {}
         self._events: tuple[int, Events] | None = None
         self._lock = threading.Lock()
+        self._adopter = Adopter(
+            inherited.settings, inherited.registry, inherited.watcher, larger_first=not inherited.app.inverts_priorities
+        )
+
+    def adopt(self, name: str, message: Foreign) -> None:
+        """Make a foreign message's row, then do what a hint asks for."""
+        task_id = self._adopter.adopt(name, message)
+        if task_id is not None:
+            self.run(str(task_id))
 
     def run(self, task_id: str) -> None:
         here = self._here
@@ -114,6 +125,15 @@ def flush(**_: object) -> None:
 
 def run(task_id: str) -> None:
     """Run the task of this id, and run on from it."""
+    _here().run(task_id)
+
+
+def adopt(name: str, message: Foreign) -> None:
+    """Make the row of a foreign message, run it, and run on from it."""
+    _here().adopt(name, message)
+
+
+def _here() -> Children:
     if not _children:
         raise RuntimeError("this task must run in a Tenure worker: start it with `tenure worker`")
-    _children[0].run(task_id)
+    return _children[0]

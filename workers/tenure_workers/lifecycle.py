@@ -13,7 +13,7 @@ from typing import Any
 from uuid import UUID
 
 import structlog
-from celery import Celery, signals
+from celery import signals
 from celery.worker import state
 from uuid_utils.compat import uuid7
 
@@ -37,8 +37,9 @@ from tenure.services.dispatcher import Dispatcher
 from tenure.services.reaper import Reaper
 from tenure.settings import Settings
 from tenure.store.workers import Boot
+from tenure_celery.app import TenureCelery
 from tenure_celery.broker import broker_for
-from tenure_workers import child
+from tenure_workers import child, revokes
 
 _STOPS = (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT)
 _DEATH = 0.5  # s that a killed process may take to be gone
@@ -47,7 +48,7 @@ _DEATH = 0.5  # s that a killed process may take to be gone
 class Lifecycle:
     """Made once per app; Celery's signals call it. Only `run` of the children is used in forked processes."""
 
-    def __init__(self, app: Celery, settings: Settings, registry: Registry) -> None:
+    def __init__(self, app: TenureCelery, settings: Settings, registry: Registry) -> None:
         self._app = app
         self._settings = settings
         self._registry = registry
@@ -153,7 +154,9 @@ class Lifecycle:
 
     def _services(self) -> list[Service]:
         wanted = {name.strip() for name in self._settings.services.split(",")}
-        made: list[Service] = []
+        asked = revokes.Revokes(self._settings)
+        revokes.install(asked)
+        made: list[Service] = [asked]
         if "dispatcher" in wanted:
             broker = broker_for(self._app, self._settings.broker)
             made.append(Dispatcher(self._settings, broker, published=self._metrics.published.inc))
@@ -252,7 +255,7 @@ def _await_end(pid: int) -> None:
         os.close(descriptor)
 
 
-def connect(app: Celery, settings: Settings, registry: Registry) -> None:
+def connect(app: TenureCelery, settings: Settings, registry: Registry) -> None:
     """Hang a lifecycle on Celery's signals."""
     lifecycle = Lifecycle(app, settings, registry)
     hooks: dict[Any, Callable[..., None]] = {

@@ -21,17 +21,16 @@ def add_to(app: typer.Typer) -> None:
 def worker_command(
     *, concurrency: int | None = None, queues: str | None = None, node: str | None = None, pool: str = "prefork"
 ) -> list[str]:
-    """Celery's worker as one command line; queues default to those of all installed kinds."""
+    """Celery's worker as one command line; queues default to those of all installed kinds and TENURE_ADOPT_QUEUES."""
     from tenure import registry, settings
 
     known = settings.load()
     installed = registry.load(known.kind_packages)
-    serve = [name.strip() for name in queues.split(",") if name.strip()] if queues is not None else installed.queues
+    possible = list(dict.fromkeys([*(installed.queues or ["default"]), *known.foreign_queues]))
+    serve = [name.strip() for name in queues.split(",") if name.strip()] if queues is not None else possible
     for name in serve:
-        if name not in installed.queues:
-            raise UsageError(
-                f"no kind installed here uses queue {shortened(name)!r}: queues are {', '.join(installed.queues) or 'none'}"
-            )
+        if name not in possible:
+            raise UsageError(f"no kind installed here uses queue {shortened(name)!r}: queues are {', '.join(possible)}")
     return [
         *_celery("worker"), "-O", "fair", "--without-mingle", "--without-gossip", "-P", pool,
         "-c", str(concurrency or known.concurrency), "-n", f"{node or known.node or 'tenure'}@%h",

@@ -72,14 +72,17 @@ class KindSpec:
     def run_limit_interval(self) -> timedelta | None:
         return None if self.run_limit is None else timedelta(seconds=self.run_limit)
 
-    def validate(self, params: Any) -> BaseModel:
-        """Params as the kind's model. Raises InvalidParams naming the first wrong field, its value shortened away."""
+    def validate(self, params: Any, *, own_checks: bool = True) -> BaseModel:
+        """Params as the kind's model. Raises InvalidParams naming the first wrong field, its value shortened away.
+
+        Without `own_checks` its line is fit to be stored: what the kind's own validator says may quote the value.
+        """
         if isinstance(params, self.params):
             return params
         try:
             return self.params.model_validate(params, strict=False)
         except ValidationError as error:
-            raise InvalidParams(f"{self.name}: {_first(error)}") from None
+            raise InvalidParams(f"{self.name}: {_first(error, own_checks=own_checks)}") from None
 
     def stored(self, params: str | None) -> BaseModel:
         """Params as the task carries them (JSON text). Raises InvalidParams, whose line is fit to be stored."""
@@ -91,7 +94,7 @@ class KindSpec:
 
 def _first(error: ValidationError, *, own_checks: bool = True) -> str:
     errors = error.errors(include_url=False, include_input=False, include_context=False)
-    place = ".".join(str(part) for part in errors[0]["loc"]) or "params"
+    place = shortened(".".join(str(part) for part in errors[0]["loc"]) or "params", 120)
     more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
     # What a kind's own validator says may quote the value: fine for who has just sent it, not for the row.
     quoting = errors[0]["type"] in ("value_error", "assertion_error") and not own_checks

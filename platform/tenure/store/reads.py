@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
@@ -58,9 +59,32 @@ def one(connection: Connection, task_id: UUID) -> Row | None:
     return found[0] if found else None
 
 
+def from_now(connection: Connection, delay: timedelta) -> datetime:
+    """The moment that far from now, by the database's clock."""
+    moment: datetime = connection.execute(select(func.clock_timestamp() + delay)).scalar_one()
+    return moment
+
+
 def state_of(connection: Connection, task_id: UUID) -> tuple[str, str | None] | None:
     row = connection.execute(select(tasks.c.state, tasks.c.outcome).where(tasks.c.id == task_id)).first()
     return None if row is None else (row[0], row[1])
+
+
+def glance(connection: Connection, task_id: UUID) -> Row | None:
+    """What somebody who waits for a task wants to know, in one statement: state, error, counters, result."""
+    statement = (
+        select(
+            *(tasks.c[n] for n in ("id", "kind", "queue", "state", "outcome", "attempt", "summary", "finished_at")),
+            *(tasks.c[n] for n in ("error_code", "error_message")),
+            *(task_checkpoints.c[n] for n in ("total", "processed", "succeeded", "failed")),
+            task_results.c.result,
+        )
+        .outerjoin(task_checkpoints, task_checkpoints.c.task_id == tasks.c.id)
+        .outerjoin(task_results, task_results.c.task_id == tasks.c.id)
+        .where(tasks.c.id == task_id)
+    )
+    found = _rows(connection, statement)
+    return found[0] if found else None
 
 
 def checkpoint(connection: Connection, task_id: UUID) -> Row | None:

@@ -42,9 +42,10 @@ class Submission:
     activity_id: UUID | None = None
     retry_of: UUID | None = None
     note: str | None = None
+    hinted: bool = True  # False: the message at hand is the hint
 
 
-# Scheduled tasks have no hint until they are promoted. ON CONFLICT waits for a racing submitter of the same key.
+# Scheduled tasks have no hint until they are promoted. ON CONFLICT waits for a racing submitter of the same key or id.
 _SUBMIT = text(f"""with
     t as (insert into tasks (id, kind, queue, priority, state, request_hash, idempotency_key, submitter,
               initiator_type, initiator_id, initiator_name, labels, scope, exclusive, available_at, start_by, deadline,
@@ -57,14 +58,14 @@ _SUBMIT = text(f"""with
               coalesce(cast(:deadline as timestamptz), clock_timestamp() + cast(:deadline_in as interval)),
               cast(:run_limit as interval), :max_attempts, :on_lost, :keep_params, :plans,
               coalesce(cast(:activity_id as uuid), :id), cast(:retry_of as uuid)
-          on conflict (submitter, idempotency_key) where idempotency_key is not null do nothing
+          on conflict do nothing
           returning id, state, kind, queue, priority, activity_id),
     p as (insert into task_params (task_id, params) select id, cast(:params as jsonb) from t),
     a as (insert into activities (id, task_id, initiator_type, initiator_id, initiator_name, target_type, target_name)
           select activity_id, id, :initiator_type, :initiator_id, :initiator_name, 'task', kind from t
           where cast(:activity_id as uuid) is null),
     e as ({event("t", "'submit'", note="cast(:note as text)")}),
-    q as (select * from t where state = 'queued'),
+    q as (select * from t where state = 'queued' and :hinted),
     h as ({hint("q")})
     select id from t""").bindparams(
     bindparam("labels", type_=JSONB),
@@ -76,6 +77,10 @@ _SUBMIT = text(f"""with
 )
 
 _BY_KEY = text("select id, kind, request_hash from tasks where submitter = :submitter and idempotency_key = :key")
+_BY_ID = text("select id, kind, request_hash from tasks where id = :id")
+# One snapshot: a purge moves an id from one to the other, and must not slip through between two looks.
+_TAKEN = text("""select exists (select 1 from tasks where id = :id),
+    exists (select 1 from adopted_ids where id = :id)""")
 
 _ACTIVE_COUNT = text("""select count(*) from tasks where kind = :kind and submitter = :submitter
     and state not in ('succeeded','partially_succeeded','failed','cancelled')""")
@@ -86,7 +91,7 @@ _LIMIT_LOCKS = text("select pg_advisory_xact_lock(k) from unnest(:keys) k order 
 
 
 def insert(connection: Connection, submission: Submission) -> bool:
-    """Insert the task with all that belongs to it. False: its (submitter, key) is taken and nothing was written."""
+    """Insert the task with all that belongs to it. False: its (submitter, key) or id is taken, nothing was written."""
     values: dict[str, Any] = dict(vars(submission))
     initiator = values.pop("initiator")
     values |= {
@@ -96,7 +101,7 @@ def insert(connection: Connection, submission: Submission) -> bool:
         "labels": submission.labels or {},
     }
     made = connection.execute(_SUBMIT, values).scalar()
-    if made is not None:
+    if made is not None and submission.hinted:
         connection.execute(text(HINT_NOTIFY))
     return made is not None
 
@@ -105,6 +110,18 @@ def by_key(connection: Connection, submitter: str, key: str) -> tuple[UUID, str,
     """(id, kind, request hash) of the task that holds this idempotency key."""
     row = connection.execute(_BY_KEY, {"submitter": submitter, "key": key}).first()
     return None if row is None else (row[0], row[1], bytes(row[2]))
+
+
+def by_id(connection: Connection, task_id: UUID) -> tuple[UUID, str, bytes] | None:
+    """(id, kind, request hash) of the task of this id."""
+    row = connection.execute(_BY_ID, {"id": task_id}).first()
+    return None if row is None else (row[0], row[1], bytes(row[2]))
+
+
+def taken(connection: Connection, task_id: UUID) -> tuple[bool, bool]:
+    """(there is a task of this id, there was one and it was purged)."""
+    row = connection.execute(_TAKEN, {"id": task_id}).one()
+    return bool(row[0]), bool(row[1])
 
 
 def active_count(connection: Connection, kind: str, submitter: str) -> int:
