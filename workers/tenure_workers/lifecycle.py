@@ -131,8 +131,13 @@ class Lifecycle:
             self._boot_id, sender.hostname, "worker", self._pid, __version__, slots, queues, self._registry.names, instance(),
         )  # fmt: skip
         keeper = Keeper(self._settings, self._channel, boot, self._registry, metrics=self._metrics, health=self._health)
+
+        def give_up(slot: int, token: int, pid: int) -> None:
+            keeper.give_up(slot, token, pid)
+            _refill(sender)
+
         ladder = Ladder(
-            self._channel, end_child=lambda pid: self._end_child(sender, pid), give_up=keeper.give_up,
+            self._channel, end_child=lambda pid: self._end_child(sender, pid), give_up=give_up,
             stopped_at=lambda: self._stopped_at, leave=self._leave,
             rung=lambda cause: self._metrics.stops.labels(cause).inc(),
         )  # fmt: skip
@@ -241,6 +246,13 @@ def _end_child(consumer: Any, pid: int) -> bool:
         return False
     _await_end(pid)
     return True
+
+
+def _refill(consumer: Any) -> None:
+    """Let the pool replace its dead now: by itself it may look 5 s later, and the slot would be empty meanwhile."""
+    hub, pool = getattr(consumer, "hub", None), getattr(consumer.pool, "_pool", None)
+    if hub is not None and pool is not None:  # prefork only
+        hub.call_soon(pool.maintain_pool)
 
 
 def _await_end(pid: int) -> None:

@@ -70,6 +70,9 @@ class Keeper:
     def run_once(self) -> float:
         """Renew if due, look for stops and deadlines; seconds until the next look."""
         self._health.beat()  # first: a database that is away is no reason to be restarted
+        if self._given_up:  # somebody waits for these ends
+            self._settle_dead()
+            self._settle_given_up()
         with self._sessions.look() as connection:
             if time.monotonic() >= self._renew_at:
                 self._renew(connection)
