@@ -16,9 +16,11 @@ from tests.support.until import until
 
 # The home travels in the environment, so that only supervisor and servers show it in their arguments.
 _HOLD = """
-import os, sys
+import os, signal, sys
 from pathlib import Path
 from tenure.embedded import acquire
+# A parent in the background of a shell hands down an ignored SIGINT.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 lease = acquire(Path(os.environ["HELD_HOME"]), durable=False)
 print(lease.servers.pid, lease.servers.mode, lease.servers.database_url, lease.servers.broker_url, flush=True)
 sys.stdin.read()
