@@ -47,7 +47,7 @@ class Settings(BaseSettings):
     adopt_queues: str = Field(
         "celery",
         description="Comma-separated queues that workers also consume, for Celery apps that know a kind's name but not its queue. "
-        "Messages that are no kind are dropped: where other apps use that queue, name another one, or none.",
+        "Messages that are no kind go back to the queue, for the other apps that share it.",
     )
 
     lease_seconds: Seconds = Field(

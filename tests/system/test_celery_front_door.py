@@ -131,6 +131,25 @@ def test_an_internal_kind_and_an_unreadable_body_are_rejected(
     assert CANARY not in worker.text()
 
 
+def test_what_is_another_apps_stays_in_the_shared_queue_and_later_messages_are_adopted(
+    foreign: Celery, tasks: Tasks, worker: Worker, module_broker: str
+) -> None:
+    for number in range(5):
+        foreign.send_task("another.app", task_id=f"theirs-{number}")
+    sent = foreign.send_task("ledger", kwargs={"steps": 1})
+    tasks.wait_ended([UUID(sent.id)], 30, watch=[worker])
+
+    def left() -> set[str]:
+        with redis.Redis.from_url(module_broker) as broker:
+            waiting = [json.loads(one)["headers"]["id"] for one in broker.lrange("celery", 0, -1)]
+            held = [json.loads(one)[0]["headers"]["id"] for one in broker.hvals("unacked")]
+        return {one for one in [*waiting, *held] if str(one).startswith("theirs-")}
+
+    until(lambda: left() == {f"theirs-{number}" for number in range(5)}, 5)
+    with redis.Redis.from_url(module_broker) as broker:
+        broker.delete("celery")
+
+
 def test_a_countdown_is_a_scheduled_row_at_once(
     foreign: Celery, tasks: Tasks, worker: Worker, module_broker: str
 ) -> None:

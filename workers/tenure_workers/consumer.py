@@ -8,8 +8,10 @@ from typing import Any
 import structlog
 from celery.worker import consumer
 
+from tenure import settings
 from tenure.model.errors import shortened
 
+STEP_ASIDE = 1.0  # s: long enough for the queue's own workers to take what is theirs
 _LOGGER = logging.getLogger(__name__)  # for Celery's own notes about an ack that failed
 
 
@@ -27,8 +29,23 @@ class Consumer(consumer.Consumer):
     # Celery's own log lines for these hold the message's body.
 
     def on_unknown_task(self, _body: Any, message: Any, _error: BaseException) -> None:
-        """A name that is no kind here: dropped, as Celery does."""
-        self._drop("unknown_task", message)
+        """A name that is no kind here. In a queue shared with other apps it is another's: it goes back, to the queue's
+        end, and we leave that queue alone for a moment. In a queue of ours it is dropped, as Celery does."""
+        queue = message.delivery_info.get("routing_key")
+        if queue not in settings.load().foreign_queues:
+            self._drop("unknown_task", message)
+            return
+        self._say("unknown_task", message)
+        message.requeue()
+        self.cancel_task_queue(queue)
+        self.timer.call_after(STEP_ASIDE, self._back, (queue,))
+
+    def _back(self, queue: str) -> None:
+        # The consumer may be between two connections: the next one consumes from all queues that are selected.
+        if self.task_consumer is None:
+            self.app.amqp.queues.select_add(queue)
+        else:
+            self.add_task_queue(queue)
 
     def on_unknown_message(self, _body: Any, message: Any) -> None:
         self._drop("unknown_message", message)
