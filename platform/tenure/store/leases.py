@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
-from sqlalchemy import BigInteger, Connection, bindparam, text
-from sqlalchemy.dialects.postgresql import ARRAY
+from sqlalchemy import Connection, text
 
 from tenure.model.records import Lease
 
@@ -21,19 +20,19 @@ _FENCE = text(f"select 1 from task_leases where {_LIVE} for key share")
 # One statement for all leases of a worker. SKIP LOCKED: a row somebody holds keeps its old trust, nobody waits.
 # Only tokens that stand in a slot, or are younger than the grace, are renewed: never "all of this worker's", else a
 # claim whose answer was lost would be kept alive for ever with nobody running it.
+# The tokens travel as one string: thousands of literals would be parsed as thousands of expressions.
 _RENEW = text("""with
-    mine as (select task_id, token, deadline from task_leases where worker = :worker),
-    free as (select task_id, token from task_leases
+    free as (select ctid as place from task_leases
              where worker = :worker and expires > clock_timestamp()
-               and (token = any(:tokens) or acquired > clock_timestamp() - make_interval(secs => :grace))
-             for no key update skip locked),
-    r as (update task_leases set renewed = clock_timestamp(),
-             expires = clock_timestamp() + make_interval(secs => :lease_seconds)
-          where task_id = any(array(select task_id from free)) and worker = :worker and expires > clock_timestamp()
-          returning token)
-    select m.token, exists (select 1 from r where r.token = m.token),
-           extract(epoch from m.deadline - clock_timestamp())::float8
-    from mine m""").bindparams(bindparam("tokens", type_=ARRAY(BigInteger)))
+               and (token = any(cast(:tokens as bigint[])) or acquired > clock_timestamp() - make_interval(secs => :grace))
+             for no key update skip locked)
+    update task_leases l set renewed = clock_timestamp(), expires = clock_timestamp() + make_interval(secs => :lease_seconds)
+    from free where l.ctid = free.place and l.worker = :worker and l.expires > clock_timestamp()
+    returning l.token, extract(epoch from l.deadline - clock_timestamp())::float8""")
+
+# Asked only when a token was not renewed: skipped because somebody holds the row, or gone for good?
+_STANDING = text("""select token, extract(epoch from deadline - clock_timestamp())::float8 from task_leases
+    where worker = :worker and token = any(cast(:tokens as bigint[]))""")
 
 _HOLDINGS = text("""select l.token, l.task_id, l.pid, l.acquired,
     exists (select 1 from task_stops s where s.task_id = l.task_id), coalesce(l.deadline <= statement_timestamp(), false)
@@ -82,8 +81,15 @@ def renew(
     connection: Connection, worker: UUID, tokens: Sequence[int], *, lease_seconds: float, grace: float
 ) -> list[Renewal]:
     """Renew every lease of this worker that a slot holds; a token absent from the answer is lost."""
-    values = {"worker": worker, "tokens": list(tokens), "lease_seconds": lease_seconds, "grace": grace}
-    return [Renewal(r[0], r[1], r[2]) for r in connection.execute(_RENEW, values)]
+    asked = "{" + ",".join(map(str, tokens)) + "}"
+    values = {"worker": worker, "tokens": asked, "lease_seconds": lease_seconds, "grace": grace}
+    renewed = {row[0]: Renewal(row[0], True, row[1]) for row in connection.execute(_RENEW, values)}
+    missing = [token for token in tokens if token not in renewed]
+    if missing:
+        left = {"worker": worker, "tokens": "{" + ",".join(map(str, missing)) + "}"}
+        standing = connection.execute(_STANDING, left)
+        renewed |= {row[0]: Renewal(row[0], False, row[1]) for row in standing}
+    return list(renewed.values())
 
 
 def holdings(connection: Connection, worker: UUID) -> list[Holding]:
