@@ -71,8 +71,9 @@ def _one(tasks: Tasks, worker: Worker, mode: Mode) -> float:
         # We may be woken a moment after the process is gone.
         assert died_at is not None
         assert died_at <= end.finished_at.timestamp() + 0.05, "the end was written before the process was gone"
-        (said,) = [line for line in worker.lines("forced") if line["task_id"] == str(task_id)]
-        assert said["kind"] == "stubborn"
+        # The line follows the commit.
+        said = until(lambda: [line for line in worker.lines("forced") if line["task_id"] == str(task_id)])
+        assert said[0]["kind"] == "stubborn"
     return float((end.finished_at - end.deadline).total_seconds())
 
 

@@ -130,14 +130,12 @@ class Lifecycle:
         boot = Boot(
             self._boot_id, sender.hostname, "worker", self._pid, __version__, slots, queues, self._registry.names, instance(),
         )  # fmt: skip
-        keeper = Keeper(self._settings, self._channel, boot, self._registry, metrics=self._metrics, health=self._health)
-
-        def give_up(slot: int, token: int, pid: int) -> None:
-            keeper.give_up(slot, token, pid)
-            _refill(sender)
-
+        keeper = Keeper(
+            self._settings, self._channel, boot, self._registry,
+            metrics=self._metrics, health=self._health, refill=lambda: _refill(sender),
+        )  # fmt: skip
         ladder = Ladder(
-            self._channel, end_child=lambda pid: self._end_child(sender, pid), give_up=give_up,
+            self._channel, end_child=lambda pid: self._end_child(sender, pid), give_up=keeper.give_up,
             stopped_at=lambda: self._stopped_at, leave=self._leave,
             rung=lambda cause: self._metrics.stops.labels(cause).inc(),
         )  # fmt: skip

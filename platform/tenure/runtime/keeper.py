@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import time
 from collections import deque
+from collections.abc import Callable
 
 import structlog
 from sqlalchemy import Connection
@@ -49,8 +50,10 @@ class Keeper:
         registry: Registry,
         metrics: Metrics | None = None,
         health: Health | None = None,
+        refill: Callable[[], None] = lambda: None,
     ) -> None:
-        """`metrics` and `health`: those the process's endpoint tells of, when it has one."""
+        """`metrics` and `health`: those the process's endpoint tells of, when it has one. `refill`: called from any thread
+        when a child is found dead, for the pool to replace it."""
         self._settings = settings
         self._channel = channel
         self._worker = boot.boot_id
@@ -61,6 +64,7 @@ class Keeper:
         # A renewal that waits for a lock is worth less than the next one.
         self._sessions = Sessions(settings.session_url, application="tenure keeper", options="-c lock_timeout=1000")
         self._registry = registry
+        self._refill = refill
         self._poked = WakePipe()
         self._listener = Listener(settings.session_url, STOP_CHANNEL)
         self._renew_at = 0.0
@@ -93,6 +97,7 @@ class Keeper:
         """Settle this one at once: its child has been ended, or is a thread that nothing ends. Any thread may call it."""
         self._given_up.append((slot, token, pid))
         self._poked.ring()
+        self._refill()  # here as well: the keeper's own round may hang with the database
 
     def _work(self) -> str | None:
         if not self._holdings:
@@ -148,6 +153,7 @@ class Keeper:
         """
         for slot, token, pid in self._channel.slots():
             if not alive(pid):
+                self._refill()
                 self._settle_child(slot, token, pid)
         slots = {pid for _, _, pid in self._channel.slots()}
         for pid in {one.pid for one in self._holdings} - slots:
