@@ -8,29 +8,34 @@ from uuid import UUID, uuid4
 
 from sqlalchemy import Connection, text
 
+from tenure.store.transitions.claim import has_room
+from tenure.store.transitions.parts import HINTED, hint
+
 LIVE_SECONDS = 15  # a worker row older than this is overdue
 
-_DUE = """h.kind = any(:kinds) and (h.not_before is null or h.not_before <= statement_timestamp())
+# Hints that a claim would refuse for want of room stay here: a message each, again and again, would be for nothing.
+_DUE = f"""h.kind = any(:kinds) and (h.not_before is null or h.not_before <= statement_timestamp())
           and not exists (select 1 from pauses p where p.what = 'kind' and p.name = h.kind)
-          and not exists (select 1 from pauses p where p.what = 'queue' and p.name = h.queue)"""
+          and not exists (select 1 from pauses p where p.what = 'queue' and p.name = h.queue)
+          and {has_room("(select rules_full('{}'))")}"""
 
 # Never touches tasks: the row would be locked while the claim of what was just sent comes in.
 _TAKE = text(f"""delete from task_hints where id = any(array(
         select h.id from task_hints h where h.queue = :queue and {_DUE}
-        order by h.priority desc, h.id limit :room for update skip locked))
-    returning task_id::text, kind, queue, priority, id""")
+        order by h.turn, h.id limit :room for update skip locked))
+    returning task_id::text, kind, queue, turn, id""")
 
 _WAITING = text(f"""select q from unnest(cast(:queues as text[])) q
     where exists (select 1 from task_hints h where h.queue = q and {_DUE})""")
 
-_LOST = text("""insert into task_hints (task_id, kind, queue, priority)
-    select k.id, k.kind, k.queue, k.priority from tasks k
-    where k.state = 'queued' and k.queue = any(:queues) and k.available_at <= statement_timestamp() - make_interval(secs => :older)
-      and not exists (select 1 from task_hints h where h.task_id = k.id) limit 1000""")
+_LOST = text(f"""with lost as (select {HINTED} from tasks k
+        where k.state = 'queued' and k.queue = any(:queues) and k.available_at <= statement_timestamp() - make_interval(secs => :older)
+          and not exists (select 1 from task_hints h where h.task_id = k.id) limit 1000)
+    {hint("lost")}""")
 
-_ALL_LOST = text("""insert into task_hints (task_id, kind, queue, priority)
-    select k.id, k.kind, k.queue, k.priority from tasks k
-    where k.state = 'queued' and not exists (select 1 from task_hints h where h.task_id = k.id)""")
+_ALL_LOST = text(f"""with lost as (select {HINTED} from tasks k
+        where k.state = 'queued' and not exists (select 1 from task_hints h where h.task_id = k.id))
+    {hint("lost")}""")
 
 _SERVED = text("""select q, sum(w.slots)::int, array(select distinct k from workers v, unnest(v.kinds) k
                where v.role = 'worker' and v.ended_at is null and v.last_seen > clock_timestamp() - make_interval(secs => :live))
@@ -69,7 +74,7 @@ def served(connection: Connection) -> list[Served]:
 def take(connection: Connection, served: Served, room: int) -> list[Hint]:
     """Delete up to `room` hints, best first; commit only after they were published."""
     rows = connection.execute(_TAKE, {"queue": served.queue, "kinds": served.kinds, "room": room}).all()
-    rows = sorted(rows, key=lambda r: (-r[3], r[4]))  # DELETE returns them in no order
+    rows = sorted(rows, key=lambda r: (r[3], r[4]))  # DELETE returns them in no order
     return [Hint(r[0], r[1], r[2]) for r in rows]
 
 

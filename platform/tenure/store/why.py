@@ -7,13 +7,14 @@ from uuid import UUID
 
 from sqlalchemy import Connection, text
 
-from tenure.store.transitions.claim import CLAIMABLE
+from tenure.store.transitions.claim import claimable, refusal
 
 AHEAD_LIMIT = 10_000  # counting further would read the whole queue to say "many"
 
 _FACTS = text(f"""select tasks.id, kind, queue, priority, state, outcome, error_message, available_at, start_by, deadline,
        attempt, max_attempts, finished_at,
-       ({CLAIMABLE}) as claimable,
+       ({claimable(locking=False)}) as claimable,
+       case when state = 'queued' then {refusal(locking=False)} end as refusal,
        state = 'queued' and available_at > clock_timestamp() as early,
        greatest(extract(epoch from available_at - clock_timestamp()), 0)::float8 as due_in,
        coalesce(deadline <= clock_timestamp(), false) as past_deadline,
