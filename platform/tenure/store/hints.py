@@ -48,6 +48,10 @@ _STATE = text("select epoch::text, run_id from broker_state where id = 1")
 _STATE_LOCKED = text("select epoch::text, run_id from broker_state where id = 1 for update")
 _SET_STATE = text("""update broker_state set epoch = :epoch, run_id = :run_id, updated_at = clock_timestamp()
     where id = 1 and epoch = cast(:before as uuid)""")
+# One of several dispatchers says it; the others find it said, or being said.
+_REACHED = text("""update broker_state set updated_at = clock_timestamp() where id = any(array(
+    select id from broker_state where id = 1 and updated_at < clock_timestamp() - make_interval(secs => :pace)
+    for no key update skip locked))""")
 
 
 @dataclass(frozen=True)
@@ -97,6 +101,11 @@ def broker_state(connection: Connection) -> tuple[str, str]:
         connection.execute(_SEED_STATE, {"epoch": uuid4()})
         row = connection.execute(_STATE).one()
     return row[0], row[1]
+
+
+def broker_reached(connection: Connection, *, pace: float) -> None:
+    """Say that a dispatcher reaches the broker, if nobody has for `pace` seconds: `why` tells by it that none does."""
+    connection.execute(_REACHED, {"pace": pace})
 
 
 def broker_changed(connection: Connection, epoch_seen: str | None, run_id: str) -> tuple[str, int]:
