@@ -156,7 +156,7 @@ begin
               and not exists (select 1 from bound o where o.what = 'scope' and o.name = s.scope));
 end $$;
 
--- Tasks of these that are still queued, refused by a claim, and have no hint get one, to be looked at later: at once
+-- Tasks of these that a claim refused, are still queued and have no hint get one, to be looked at later: almost at once
 -- where a lock was only contended. Who was refused because others run beside it has its turn now: for a few seconds
 -- nothing else starts.
 create function hints_back(refused uuid[]) returns integer language plpgsql as $$
@@ -164,13 +164,13 @@ declare
     task record; made integer := 0;
 begin
     for task in select k.*, claim_refusal(k.id, k.kind, k.queue, k.scope, k.exclusive, false) as refusal from tasks k
-                where k.id = any(refused) and k.state || '' = 'queued'
-                  and not exists (select 1 from task_hints h where h.task_id = k.id) loop
+                where k.id = any(refused) and k.state || '' = 'queued' loop
         if task.refusal = 'not_alone' then
             insert into exclusive_turns (task_id, scope, until)
                 values (task.id, task.scope, clock_timestamp() + interval '5 seconds')
                 on conflict (task_id) do update set until = excluded.until;
         end if;
+        continue when exists (select 1 from task_hints h where h.task_id = task.id);
         insert into task_hints (task_id, kind, queue, scope, priority, turn, not_before)
             values (task.id, task.kind, task.queue, task.scope, task.priority, hint_turn(task.available_at, task.priority),
                     clock_timestamp() + make_interval(secs => case when task.refusal is null then 0.05

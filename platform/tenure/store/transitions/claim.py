@@ -65,8 +65,8 @@ def has_room(full: str) -> str:
 def next_hint(guard: str, ending: str) -> str:
     """CTE h: take up to :k hints of this queue and these kinds, by turn, passing over those without room.
 
-    Skips hints and task rows that somebody holds, so an end never waits for the next task. Where a rule is in force one
-    is taken at a time: within one statement the second would not count the first.
+    Skips hints and task rows that somebody holds, so an end never waits for the next task. Where a limit may count them
+    one is taken at a time: within one statement the second would not count the first.
     """
     return f"""
     rules as materialized (select rules_full({ending}) as full),
@@ -74,7 +74,8 @@ def next_hint(guard: str, ending: str) -> str:
             select h.id from task_hints h join tasks k on k.id = h.task_id
             where h.queue = :queue and h.kind = any(:kinds) and (h.not_before is null or h.not_before <= clock_timestamp())
               and {guard} and {has_room("(select r.full from rules r)")}
-            order by h.turn, h.id limit case when (select r.full from rules r) is null then :k else 1 end
+            order by h.turn, h.id limit case when :k > 1 and exists (select 1 from limits l
+                where l.what in ('global', 'scope') or l.name = any(:kinds)) then 1 else :k end
             for update of h skip locked for no key update of k skip locked))
           returning task_id)"""
 
