@@ -43,10 +43,21 @@ create table exclusive_turns (
 """
 
 RULES = """
+-- A limit's lock for the rest of this claim. Whoever has it commits within a millisecond or two, and a claim refused for
+-- so little would leave a slot idle for longer: a few tries are worth it. Bounded, so that no two claims wait for ever.
+create function lock_rule(key bigint) returns boolean language plpgsql volatile as $$
+begin
+    for attempt in 1..10 loop
+        if pg_try_advisory_xact_lock(key) then return true; end if;
+        perform pg_sleep(0.0005);
+    end loop;
+    return false;
+end $$;
+
 -- Why a queued task may not run now, or null: the part of a claim's predicate that looks at other rows.
 -- VOLATILE on purpose: each query in it sees all that was committed until then. A count made under its limit's lock is
--- exact for that reason, though the snapshot of the claim itself may be older. Locks are tried, never waited for, and
--- held until the claim commits; with `locking` false nothing is locked.
+-- exact for that reason, though the snapshot of the claim itself may be older. Locks are tried, not waited for, and held
+-- until the claim commits; with `locking` false nothing is locked.
 create function claim_refusal(claimed uuid, of_kind text, of_queue text, of_scope text, alone boolean, locking boolean)
 returns text language plpgsql volatile cost 100000 as $$
 declare
@@ -55,12 +66,12 @@ declare
 begin
     if locking then
         if alone and of_scope is null then
-            if not pg_try_advisory_xact_lock(gate) then return 'contended'; end if;
+            if not lock_rule(gate) then return 'contended'; end if;
         elsif not pg_try_advisory_xact_lock_shared(gate) then return 'contended';
         end if;
         if of_scope is not null then
             if alone then
-                if not pg_try_advisory_xact_lock(hashtextextended(of_scope, gate)) then return 'contended'; end if;
+                if not lock_rule(hashtextextended(of_scope, gate)) then return 'contended'; end if;
             elsif not pg_try_advisory_xact_lock_shared(hashtextextended(of_scope, gate)) then return 'contended';
             end if;
         end if;
@@ -94,7 +105,7 @@ begin
                and not exists (select 1 from limits o where o.what = 'scope' and o.name = of_scope))
         order by l.what, l.name
     loop
-        if locking and not pg_try_advisory_xact_lock(hashtextextended(
+        if locking and not lock_rule(hashtextextended(
             case when rule.what = 'each scope' then 'scope ' || of_scope else rule.what || ' ' || rule.name end, 0))
         then
             return 'contended';
