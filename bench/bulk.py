@@ -9,7 +9,7 @@ from sqlalchemy import Connection, Engine, text
 
 from bench.processes import BenchError, until
 from tenure.model.kinds import Kind
-from tenure.store.transitions.parts import HINT_NOTIFY, event, hint
+from tenure.store.transitions.parts import HINT_NOTIFY, HINTED, event, hint
 
 # The rows of one submit, n times: task, params, activity, history, hint.
 _SUBMIT = text(f"""with
@@ -18,7 +18,7 @@ _SUBMIT = text(f"""with
               initiator_name, available_at, max_attempts, on_lost, keep_params, plans, activity_id)
           select id, :kind, :queue, 0, 'queued', :hash, :run, 'service', 'bench', 'bench', clock_timestamp(), 1, 'fail',
               false, false, id from ids
-          returning id, state, kind, queue, priority, activity_id),
+          returning {HINTED}, activity_id),
     p as (insert into task_params (task_id, params) select id, '{{}}' from t),
     a as (insert into activities (id, task_id, initiator_type, initiator_id, initiator_name, target_type, target_name)
           select activity_id, id, 'service', 'bench', 'bench', 'task', kind from t),

@@ -65,13 +65,16 @@ def submit(
     priority: int | None = None,
     labels: Mapping[str, str] | None = None,
     scope: str | None = None,
+    exclusive: bool | None = None,
     activity: UUID | None = None,
     task_id: UUID | None = None,
 ) -> Submitted:
     """Create a task of a public kind; committed with the caller's transaction or not at all.
 
-    The same (submitter, key) with the same kind and params answers the existing task, also an ended one; so does the
-    same `task_id`, for a caller that must choose it (made here otherwise: ids rise with time, and listings rely on it).
+    `scope` names what it touches outside, for limits; `exclusive`: nothing runs beside it in its scope, without a scope
+    nothing at all. The same (submitter, key) with the same kind and params answers the existing task, also an ended one;
+    so does the same `task_id`, for a caller that must choose it (made here otherwise: ids rise with time, and listings
+    rely on it).
     Raises UnknownKind, InvalidParams, PayloadTooLarge, KindIsInternal, ActiveLimitReached, IdempotencyConflict.
     """
     spec = _spec(kind)
@@ -79,7 +82,8 @@ def submit(
         raise KindIsInternal(f"kind {spec.name} is internal: use {spec.internal}")
     return create(
         connection, spec, params, initiator=initiator, submitter=submitter, key=key, at=at, start_by=start_by,
-        deadline=deadline, priority=priority, labels=labels, scope=scope, activity=activity, task_id=task_id,
+        deadline=deadline, priority=priority, labels=labels, scope=scope, exclusive=exclusive,
+        activity=activity, task_id=task_id,
     )  # fmt: skip
 
 
@@ -97,6 +101,7 @@ def create(
     priority: int | None = None,
     labels: Mapping[str, str] | None = None,
     scope: str | None = None,
+    exclusive: bool | None = None,
     activity: UUID | None = None,
     task_id: UUID | None = None,
     retry_of: UUID | None = None,
@@ -109,7 +114,10 @@ def create(
     """
     body = requests.encode(spec, {} if params is None else params, settings.load().params_bytes)
     _check(initiator, submitter, key, labels, priority)
-    requests.check_text(scope=scope, note=note)
+    scope = spec.scope if scope is None else scope
+    if scope is not None:
+        requests.check_name("scope", scope, shortest=1)
+    requests.check_text(note=note)
     requests.check_times(at=at, start_by=start_by, deadline=deadline)
     database = _connection(connection)
     submission = submitting.Submission(
@@ -128,6 +136,7 @@ def create(
         key=key,
         labels=dict(labels or {}),
         scope=scope,
+        exclusive=spec.exclusive if exclusive is None else exclusive,
         available_at=at,
         start_by=start_by,
         deadline=deadline if isinstance(deadline, datetime) else None,
@@ -215,6 +224,7 @@ def get(connection: AnyConnection, task_id: UUID) -> dict[str, Any]:
         "crashes",
         "labels",
         "scope",
+        "exclusive",
     )
     return {
         **{name: row[name] for name in fields},
@@ -306,5 +316,5 @@ def retry(
         raise InvalidParams(f"the params of task {task_id} were redacted when it ended: give them again")
     return create(
         database, spec, body, initiator=initiator, submitter=row["submitter"], priority=row["priority"],
-        labels=row["labels"], scope=row["scope"], retry_of=task_id, note=reason,
+        labels=row["labels"], scope=row["scope"], exclusive=row["exclusive"], retry_of=task_id, note=reason,
     )  # fmt: skip

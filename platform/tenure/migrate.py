@@ -12,7 +12,7 @@ from tenure.store.connect import engine_for, reachable
 
 LOCK = 0x7E11_0001  # advisory key of "somebody is migrating"; workers wait, healthy, while it is held
 # The oldest revision this code runs on; the newest is the newest migration that ships with it.
-OLDEST = "0002"
+OLDEST = "0003"
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from tenure.store.pauses import What
 
 def pause(connection: Connection, what: What, name: str, *, initiator: Initiator, reason: str | None = None) -> bool:
     """Pause a kind or queue; False when it was paused already. Raises UsageError for a name nobody here knows."""
-    _require_known(connection, what, name)
+    require_known(connection, what, name)
     return pauses.pause(connection, what, name, by=str(initiator), reason=reason)
 
 
@@ -21,11 +21,11 @@ def resume(connection: Connection, what: What, name: str) -> bool:
     """Resume; False when it was not paused. Raises UsageError for a name nobody here knows."""
     resumed = pauses.resume(connection, what, name)
     if not resumed:
-        _require_known(connection, what, name)
+        require_known(connection, what, name)
     return resumed
 
 
-def _require_known(connection: Connection, what: What, name: str) -> None:
+def require_known(connection: Connection, what: What, name: str) -> None:
     installed = registry.load(settings.load().kind_packages)
     names = installed.names if what == "kind" else installed.queues
     if name not in names and not backlog.known(connection, what, name):

@@ -13,12 +13,12 @@ from tenure.model.errors import NoSuchTask
 from tenure.model.states import ACTIVE, TERMINAL, State
 from tenure.store import settings as runtime_settings
 from tenure.store import why as store
-
-Reason = tuple[str, str]
+from tenure.why_rules import Reason, refusals
 
 
 def why(connection: Connection | Session, task_id: UUID) -> dict[str, Any]:
-    """id, kind, queue, state, claimable, ahead (queued tasks before it), holder, reasons[{code, text}], most decisive first.
+    """id, kind, queue, scope, state, claimable, ahead (hints before its own), holder, limits[{what, name, most, running}],
+    reasons[{code, text}], most decisive first.
 
     `claimable` is the claim's own predicate; `reasons` is never empty. Raises NoSuchTask.
     """
@@ -27,9 +27,16 @@ def why(connection: Connection | Session, task_id: UUID) -> dict[str, Any]:
     facts = store.facts(database, task_id, overdue=overdue)
     if facts is None:
         raise NoSuchTask(f"no task {task_id}")
+    facts |= {
+        "pauses": store.pauses(database, task_id),
+        "limits": store.limits(database, task_id),
+        "beside": store.beside(database, task_id),
+        "overdue": overdue,
+    }
     holder = store.holder(database, task_id)
+    shown = ("id", "kind", "queue", "scope", "state", "outcome", "claimable", "ahead", "limits")
     return {
-        **{name: facts[name] for name in ("id", "kind", "queue", "state", "outcome", "claimable", "ahead")},
+        **{name: facts[name] for name in shown},
         "holder": holder,
         "reasons": [{"code": code, "text": text} for code, text in reasons(facts, holder)],
     }
@@ -44,7 +51,7 @@ def reasons(facts: dict[str, Any], holder: dict[str, Any] | None) -> list[Reason
         return [("ended", f"it has ended: {state}{outcome}{message}")]
     if state in ACTIVE:
         return list(_active(facts, holder))
-    found = list(_blocked(facts, state))
+    found = [*_blocked(facts, state), *refusals(facts)]
     if not found and state is State.QUEUED and not facts["claimable"]:
         found = [("refused", "a claim refuses it for a reason this version of `why` does not name")]
     return found + list(_unserved(facts)) or [_next(facts)]
@@ -86,16 +93,6 @@ def _blocked(facts: dict[str, Any], state: State) -> Iterator[Reason]:
         yield "not_due", f"it is not due for another {facts['due_in']:.0f} s{again}"
     elif state is State.SCHEDULED:
         yield "promotion_due", "it is due: a reaper queues it within a second, if one runs"
-    if facts["kind_paused_by"]:
-        yield (
-            "kind_paused",
-            f"kind {facts['kind']} was paused by {facts['kind_paused_by']}: `tenure kinds resume {facts['kind']}`",
-        )
-    if facts["queue_paused_by"]:
-        yield (
-            "queue_paused",
-            f"queue {facts['queue']} was paused by {facts['queue_paused_by']}: `tenure queues resume {facts['queue']}`",
-        )
 
 
 def _unserved(facts: dict[str, Any]) -> Iterator[Reason]:
@@ -108,8 +105,19 @@ def _unserved(facts: dict[str, Any]) -> Iterator[Reason]:
 
 
 def _next(facts: dict[str, Any]) -> Reason:
+    silent = facts["broker_silent"]
+    if facts["queued_for"] > facts["overdue"] and (silent is None or silent > facts["overdue"]):
+        since = "none ever has" if silent is None else f"the last time was {silent:.0f} s ago"
+        return (
+            "broker_away",
+            f"no dispatcher reaches the broker ({since}): is it up, does a worker run with TENURE_SERVICES=dispatcher?",
+        )
     ahead = facts["ahead"] or 0
     if not ahead:
-        return "next", f"nothing: it is the next of queue {facts['queue']} and is claimed when a slot is free"
+        sent = "" if facts["hinted"] else " (its message is with the broker)"
+        return (
+            "next",
+            f"nothing: it is the next of queue {facts['queue']} and is claimed when a slot is free{sent}",
+        )
     many = f"{ahead} or more" if ahead >= store.AHEAD_LIMIT else str(ahead)
     return "queued", f"{many} tasks of queue {facts['queue']} are before it"

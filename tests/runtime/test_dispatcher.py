@@ -331,3 +331,31 @@ def test_a_spec_without_a_body_is_enough_to_submit(post: Post) -> None:
     post.worker()
     post.step()
     assert post.pop() == [task]
+
+
+def test_it_says_now_and_then_that_it_reaches_the_broker(post: Post) -> None:
+    post.step()
+    age = "update broker_state set updated_at = clock_timestamp() - interval '1 hour' returning 1"
+    fresh = "select updated_at > clock_timestamp() - interval '1 minute' from broker_state"
+    post.bench.rows(age)
+    post.step()
+    assert not post.bench.one(fresh), "not at every round"
+    post.dispatcher._reached_at = 0.0
+    post.step()
+    assert post.bench.one(fresh)
+
+
+def test_it_leaves_hints_without_room_where_they_are(post: Post) -> None:
+    post.worker()
+    post.bench.rows("insert into limits (what, name, at_most) values ('kind', 'sent', 1) returning 1")
+    running = post.bench.submit(sent)
+    claimed = post.bench.executor._hot.claim(running)
+    assert claimed is not None
+    post.bench.rows("delete from task_hints returning 1")
+    waiting = [post.bench.submit(sent) for _ in range(2)]
+    post.step()
+    assert post.pop() == []
+    assert post.bench.hints() == waiting
+    post.bench.rows("update task_leases set expires = clock_timestamp() returning 1")
+    post.step()
+    assert post.pop() == waiting

@@ -70,7 +70,7 @@ _COPIES = (
        from activities a, unnest(cast(:ids as uuid[])) i where a.id = :first""",
     """insert into task_events (task_id, verb, state, note) select i, e.verb, e.state, e.note
        from task_events e, unnest(cast(:ids as uuid[])) i where e.task_id = :first""",
-    """insert into task_hints (task_id, kind, queue, priority) select i, h.kind, h.queue, h.priority
+    """insert into task_hints (task_id, kind, queue, scope, priority, turn) select i, h.kind, h.queue, h.scope, h.priority, h.turn
        from task_hints h, unnest(cast(:ids as uuid[])) i where h.task_id = :first""",
 )
 

@@ -29,7 +29,7 @@ from tenure.runtime.instance import instance
 from tenure.runtime.keeper import Keeper
 from tenure.runtime.ladder import Ladder
 from tenure.runtime.metrics import Figures, Metrics
-from tenure.runtime.previous import settle_previous
+from tenure.runtime.previous import declare_limits, settle_previous
 from tenure.runtime.service import Runner, Service, join
 from tenure.runtime.shared import readable
 from tenure.runtime.shutdown import Shutdown, Watcher
@@ -93,6 +93,7 @@ class Lifecycle:
             if watcher.is_running():
                 step(self._settings)
         self._leave_early(watcher)
+        declare_limits(self._settings, self._registry.specs)
         for fate in settle_previous(self._settings, sender.hostname, self._boot_id):
             self._metrics.recovered.labels(fate).inc()
         autoscale = getattr(sender, "autoscale", None)

@@ -38,7 +38,8 @@ def list_kinds(as_json: Json = False) -> None:
 
 
 def _row(name: str, spec: Any, pause: Any, counted: list[dict[str, Any]]) -> dict[str, Any]:
-    policy = ("queue", "priority", "max_attempts", "run_limit", "on_shutdown", "on_lost", "active_limit", "internal")
+    policy = ("queue", "priority", "max_attempts", "run_limit", "on_shutdown", "on_lost", "limit", "scope",
+              "scope_limit", "exclusive", "active_limit", "internal")  # fmt: skip
     backlog = {
         state: sum(row["n"] for row in counted if row["kind"] == name and row["state"] == state)
         for state in ("queued", "scheduled", "active")

@@ -17,6 +17,7 @@ from tenure.cli import (
     doctor,
     health,
     kinds,
+    limits,
     migrating,
     processes,
     queues,
@@ -76,6 +77,7 @@ for module in (submitting, tasks, waiting, retrying):
 app.add_typer(tasks.app, name="tasks")
 app.add_typer(kinds.app, name="kinds")
 app.add_typer(queues.app, name="queues")
+app.add_typer(limits.app, name="limits")
 app.add_typer(workers.app, name="workers")
 app.add_typer(activities.app, name="activities")
 app.add_typer(settings.app, name="settings")

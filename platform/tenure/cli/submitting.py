@@ -42,6 +42,12 @@ def submit(
     priority: Annotated[
         int | None, typer.Option(min=-32768, max=32767, help="Larger runs first. Default: the kind's.")
     ] = None,
+    scope: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="What it touches outside, for limits. Default: the kind's.")
+    ] = None,
+    exclusive: Annotated[
+        bool | None, typer.Option("--exclusive/--shared", help="Nothing beside it in its scope. Default: the kind's.")
+    ] = None,
     label: Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE", help="A label; may be repeated.")] = None,
     wait: Annotated[bool, typer.Option("--wait", help="Follow it to its end; exit 1 unless it succeeded.")] = False,
     as_json: Json = False,
@@ -54,7 +60,8 @@ def submit(
     with database() as connection:
         made = client.submit(
             connection, kind, params, initiator=initiator(), key=key, at=at, deadline=_limit(deadline),
-            priority=priority, labels=labels,
+            priority=priority, scope=scope,
+            exclusive=exclusive, labels=labels,
         )  # fmt: skip
     if not as_json:
         say(str(made.id))

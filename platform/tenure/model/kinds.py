@@ -53,6 +53,10 @@ class KindSpec:
     plans: bool = False
     tiny: bool = False
     active_limit: int | None = None  # per submitter
+    limit: int | None = None  # so many of it run at once, unless an operator set another number
+    scope: str | None = None  # what its tasks touch outside, unless a submission says another
+    scope_limit: int | None = None  # so many tasks run at once in a scope that has no limit of its own
+    exclusive: bool = False  # nothing runs beside it in its scope; without a scope nothing at all
 
     def __post_init__(self) -> None:
         if not self.name or len(self.name.encode()) > NAME_BYTES or self.name.split() != [self.name]:
@@ -67,6 +71,10 @@ class KindSpec:
             raise InvalidKind(f"kind {self.name}: priority must fit 16 bits")
         if self.max_attempts < 1:
             raise InvalidKind(f"kind {self.name}: max_attempts must be at least 1")
+        for name in ("limit", "scope_limit"):
+            number: int | None = getattr(self, name)
+            if number is not None and not 1 <= number < 2**31:
+                raise InvalidKind(f"kind {self.name}: {name} must be at least 1")
 
     @property
     def run_limit_interval(self) -> timedelta | None:

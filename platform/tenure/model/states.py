@@ -42,7 +42,7 @@ class Guard(StrEnum):
 
     SUBMISSION = "idempotency, active limit, payload size"
     DUE = "due, or the group's turn"
-    CLAIMABLE = "queued by id, due, not paused, no stop asked"
+    CLAIMABLE = "queued by id, due, not paused, no stop asked, within limits and scope"
     FENCE = "token, boot id and pid, lease unexpired by the database's clock"
     NOT_ACTIVE = "not active: ended at once"
     ASKS = "active: a stop is asked, nothing else changes"

@@ -1,23 +1,26 @@
-"""At a start: what earlier boots of this node, or an earlier child in this slot, held is settled at once.
+"""At a start: what the kinds declare is written down, and what earlier boots of this node, or an earlier child in this
+slot, held is settled at once.
 
 Only what is known to be gone; expiry covers the rest.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from uuid import UUID
 
 import structlog
 from sqlalchemy import Engine
 from sqlalchemy.exc import DBAPIError, OperationalError
 
+from tenure.model.kinds import KindSpec
 from tenure.model.records import Holder
 from tenure.model.stops import Cause
 from tenure.registry import Registry
 from tenure.runtime.forced import force_end
 from tenure.runtime.instance import gone
 from tenure.settings import Settings
-from tenure.store import workers
+from tenure.store import limits, workers
 from tenure.store.connect import engine_for, refused
 from tenure.store.transitions.recover import recover_boot, recover_process
 
@@ -32,6 +35,19 @@ def settle_previous(settings: Settings, node: str, boot_id: UUID) -> list[str]:
         with engine.begin() as connection:
             dead = [boot for boot, instance in workers.holding(connection, node, boot_id) if gone(instance)]
         return [fate for boot in dead for fate in _settle(engine, boot, settings.crash_bound)]
+    except OperationalError as error:
+        raise refused(error) from None
+
+
+def declare_limits(settings: Settings, specs: Sequence[KindSpec]) -> None:
+    """Write down what the kinds installed here declare of how many may run at once: claims read it there.
+
+    Raises DatabaseUnavailable when the database goes away meanwhile.
+    """
+    engine = engine_for(settings.session_url, application="tenure start")
+    try:
+        with engine.begin() as connection:
+            limits.declare(connection, specs)
     except OperationalError as error:
         raise refused(error) from None
 

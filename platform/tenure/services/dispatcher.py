@@ -21,6 +21,7 @@ from tenure.store.transitions.parts import NOTIFY_CHANNEL
 
 BATCH = 100
 NET_SECONDS = 5.0  # how often the loss net is cast
+REACHED_SECONDS = 5.0  # how often it is written down that the broker answers
 NET_AGE = 15.0  # s a queued task may be without a hint: shorter would multiply messages under a backlog
 # After a large submit the statistics know nothing of it, and a plan would sort the whole backlog to take two hints.
 _OPTIONS = "-c lock_timeout=1000 -c enable_seqscan=off -c enable_sort=off -c enable_bitmapscan=off"
@@ -55,7 +56,7 @@ class Dispatcher:
         self._listener = Listener(settings.session_url, NOTIFY_CHANNEL)
         self._log = structlog.get_logger("tenure.dispatcher")
         self._served: list[Served] = []
-        self._served_at = self._net_at = self._busy_at = 0.0
+        self._served_at = self._net_at = self._busy_at = self._reached_at = 0.0
         self._checked: tuple[str | None, str] | None = None
         self._found = False  # whether the last round found work
 
@@ -117,11 +118,17 @@ class Dispatcher:
     def _check_broker(self) -> None:
         """Notice a flushed, restarted or replaced broker, and hint again what may have been lost with it."""
         identity = self._broker.identity()
-        if identity in (self._checked, UNKNOWN):
+        due = time.monotonic() - self._reached_at >= REACHED_SECONDS
+        if identity in (self._checked, UNKNOWN) and not due:
             return
         epoch, run_id = identity
         with self._sessions.look() as connection:
             known = hints.broker_state(connection)
+            if due:
+                hints.broker_reached(connection, pace=REACHED_SECONDS - 1)
+                self._reached_at = time.monotonic()
+        if identity == UNKNOWN:
+            return
         if (epoch, run_id) != known:
             with self._sessions.transaction() as connection:
                 epoch, made = hints.broker_changed(connection, epoch, run_id)

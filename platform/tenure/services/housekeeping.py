@@ -29,6 +29,7 @@ class Step:
 STEPS = (
     Step("partitions", housekeeping.make_partitions),
     Step("unseen_workers", housekeeping.forget_unseen),
+    Step("past_turns", housekeeping.forget_turns),
 )
 
 

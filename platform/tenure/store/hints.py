@@ -8,29 +8,34 @@ from uuid import UUID, uuid4
 
 from sqlalchemy import Connection, text
 
+from tenure.store.transitions.claim import has_room
+from tenure.store.transitions.parts import HINTED, hint
+
 LIVE_SECONDS = 15  # a worker row older than this is overdue
 
-_DUE = """h.kind = any(:kinds) and (h.not_before is null or h.not_before <= statement_timestamp())
+# Hints that a claim would refuse for want of room stay here: a message each, again and again, would be for nothing.
+_DUE = f"""h.kind = any(:kinds) and (h.not_before is null or h.not_before <= statement_timestamp())
           and not exists (select 1 from pauses p where p.what = 'kind' and p.name = h.kind)
-          and not exists (select 1 from pauses p where p.what = 'queue' and p.name = h.queue)"""
+          and not exists (select 1 from pauses p where p.what = 'queue' and p.name = h.queue)
+          and {has_room("(select rules_full('{}'))")}"""
 
 # Never touches tasks: the row would be locked while the claim of what was just sent comes in.
 _TAKE = text(f"""delete from task_hints where id = any(array(
         select h.id from task_hints h where h.queue = :queue and {_DUE}
-        order by h.priority desc, h.id limit :room for update skip locked))
-    returning task_id::text, kind, queue, priority, id""")
+        order by h.turn, h.id limit :room for update skip locked))
+    returning task_id::text, kind, queue, turn, id""")
 
 _WAITING = text(f"""select q from unnest(cast(:queues as text[])) q
     where exists (select 1 from task_hints h where h.queue = q and {_DUE})""")
 
-_LOST = text("""insert into task_hints (task_id, kind, queue, priority)
-    select k.id, k.kind, k.queue, k.priority from tasks k
-    where k.state = 'queued' and k.queue = any(:queues) and k.available_at <= statement_timestamp() - make_interval(secs => :older)
-      and not exists (select 1 from task_hints h where h.task_id = k.id) limit 1000""")
+_LOST = text(f"""with lost as (select {HINTED} from tasks k
+        where k.state = 'queued' and k.queue = any(:queues) and k.available_at <= statement_timestamp() - make_interval(secs => :older)
+          and not exists (select 1 from task_hints h where h.task_id = k.id) limit 1000)
+    {hint("lost")}""")
 
-_ALL_LOST = text("""insert into task_hints (task_id, kind, queue, priority)
-    select k.id, k.kind, k.queue, k.priority from tasks k
-    where k.state = 'queued' and not exists (select 1 from task_hints h where h.task_id = k.id)""")
+_ALL_LOST = text(f"""with lost as (select {HINTED} from tasks k
+        where k.state = 'queued' and not exists (select 1 from task_hints h where h.task_id = k.id))
+    {hint("lost")}""")
 
 _SERVED = text("""select q, sum(w.slots)::int, array(select distinct k from workers v, unnest(v.kinds) k
                where v.role = 'worker' and v.ended_at is null and v.last_seen > clock_timestamp() - make_interval(secs => :live))
@@ -43,6 +48,10 @@ _STATE = text("select epoch::text, run_id from broker_state where id = 1")
 _STATE_LOCKED = text("select epoch::text, run_id from broker_state where id = 1 for update")
 _SET_STATE = text("""update broker_state set epoch = :epoch, run_id = :run_id, updated_at = clock_timestamp()
     where id = 1 and epoch = cast(:before as uuid)""")
+# One of several dispatchers says it; the others find it said, or being said.
+_REACHED = text("""update broker_state set updated_at = clock_timestamp() where id = any(array(
+    select id from broker_state where id = 1 and updated_at < clock_timestamp() - make_interval(secs => :pace)
+    for no key update skip locked))""")
 
 
 @dataclass(frozen=True)
@@ -69,7 +78,7 @@ def served(connection: Connection) -> list[Served]:
 def take(connection: Connection, served: Served, room: int) -> list[Hint]:
     """Delete up to `room` hints, best first; commit only after they were published."""
     rows = connection.execute(_TAKE, {"queue": served.queue, "kinds": served.kinds, "room": room}).all()
-    rows = sorted(rows, key=lambda r: (-r[3], r[4]))  # DELETE returns them in no order
+    rows = sorted(rows, key=lambda r: (r[3], r[4]))  # DELETE returns them in no order
     return [Hint(r[0], r[1], r[2]) for r in rows]
 
 
@@ -92,6 +101,11 @@ def broker_state(connection: Connection) -> tuple[str, str]:
         connection.execute(_SEED_STATE, {"epoch": uuid4()})
         row = connection.execute(_STATE).one()
     return row[0], row[1]
+
+
+def broker_reached(connection: Connection, *, pace: float) -> None:
+    """Say that a dispatcher reaches the broker, if nobody has for `pace` seconds: `why` tells by it that none does."""
+    connection.execute(_REACHED, {"pace": pace})
 
 
 def broker_changed(connection: Connection, epoch_seen: str | None, run_id: str) -> tuple[str, int]:

@@ -13,6 +13,9 @@ _PARTITIONS = text("select make_history_partitions(:ahead)")
 # A lease names its worker: the row stays until recovery has settled it.
 _UNSEEN = text("""delete from workers where last_seen < clock_timestamp() - make_interval(secs => :age)
     and not exists (select 1 from task_leases l where l.worker = workers.boot_id)""")
+_PAST_TURNS = text("""delete from exclusive_turns where task_id = any(array(
+    select e.task_id from exclusive_turns e where e.until < clock_timestamp() - interval '1 minute'
+    for update skip locked))""")
 
 
 def make_partitions(connection: Connection) -> int:
@@ -25,3 +28,8 @@ def make_partitions(connection: Connection) -> int:
 def forget_unseen(connection: Connection) -> int:
     """Delete rows of workers and beats unseen for a day that hold no lease; how many."""
     return connection.execute(_UNSEEN, {"age": UNSEEN_SECONDS}).rowcount
+
+
+def forget_turns(connection: Connection) -> int:
+    """Delete the turns of exclusive tasks that are over; how many."""
+    return connection.execute(_PAST_TURNS).rowcount

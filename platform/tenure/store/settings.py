@@ -53,7 +53,11 @@ PARTITIONS_AHEAD = RuntimeSetting(
     "doctor.partitions_ahead", 2, "months", 1, 24,
     "`doctor` warns below so many prepared months of history: without a partition no task can be submitted.", whole=True,
 )  # fmt: skip
-CATALOGUE = {setting.name: setting for setting in (LONG_TRANSACTION, PARTITIONS_AHEAD, WORKER_OVERDUE)}
+AGEING = RuntimeSetting(
+    "dispatch.ageing_seconds", 60, "seconds", 0.001, 86400,
+    "Waiting so long is worth one step of priority, so that nothing waits for ever. Holds for tasks queued from then on.",
+)  # fmt: skip
+CATALOGUE = {setting.name: setting for setting in (AGEING, LONG_TRANSACTION, PARTITIONS_AHEAD, WORKER_OVERDUE)}
 
 _READ = text("select name, value, updated_at, updated_by from service_settings")
 _SET = text("""insert into service_settings (name, value, updated_by) values (:name, :value, :by)

@@ -56,7 +56,8 @@ task_leases = Table(
     Column("token", BigInteger),
     Column("worker", Uuid),
     *(Column(n, Integer) for n in ("pid", "attempt")),
-    *(Column(n, Text) for n in ("kind", "queue")),
+    *(Column(n, Text) for n in ("kind", "queue", "scope")),
+    Column("exclusive", Boolean),
     *(_time(n) for n in ("acquired", "renewed", "expires", "deadline")),
 )
 task_checkpoints = Table(
@@ -80,9 +81,9 @@ task_hints = Table(
     metadata,
     Column("id", BigInteger, primary_key=True),
     Column("task_id", Uuid),
-    *(Column(n, Text) for n in ("kind", "queue")),
+    *(Column(n, Text) for n in ("kind", "queue", "scope")),
     Column("priority", SmallInteger),
-    _time("not_before"),
+    *(_time(n) for n in ("turn", "not_before")),
 )
 task_attempts = Table(
     "task_attempts",

@@ -7,28 +7,30 @@ from uuid import UUID
 
 from sqlalchemy import Connection, text
 
-from tenure.store.transitions.claim import CLAIMABLE
+from tenure.store.transitions.claim import claimable, refusal
 
 AHEAD_LIMIT = 10_000  # counting further would read the whole queue to say "many"
 
 _FACTS = text(f"""select tasks.id, kind, queue, priority, state, outcome, error_message, available_at, start_by, deadline,
        attempt, max_attempts, finished_at,
-       ({CLAIMABLE}) as claimable,
+       ({claimable(locking=False)}) as claimable,
+       case when state = 'queued' then {refusal(locking=False)} end as refusal,
        state = 'queued' and available_at > clock_timestamp() as early,
        greatest(extract(epoch from available_at - clock_timestamp()), 0)::float8 as due_in,
        coalesce(deadline <= clock_timestamp(), false) as past_deadline,
        coalesce(start_by <= clock_timestamp(), false) as past_start_by,
+       scope, exclusive,
+       extract(epoch from clock_timestamp() - available_at)::float8 as queued_for,
+       exists (select 1 from task_hints h where h.task_id = tasks.id) as hinted,
+       (select extract(epoch from clock_timestamp() - b.updated_at)::float8 from broker_state b where b.id = 1) as broker_silent,
        (select s.asked_by from task_stops s where s.task_id = tasks.id order by s.id limit 1) as stop_by,
-       (select p.paused_by from pauses p where p.what = 'kind' and p.name = tasks.kind) as kind_paused_by,
-       (select p.paused_by from pauses p where p.what = 'queue' and p.name = tasks.queue) as queue_paused_by,
        (select count(*) from workers w where {{live}}) as workers,
        (select count(*) from workers w where {{live}} and tasks.kind = any(w.kinds)) as knowing,
        (select count(*) from workers w where {{live}} and tasks.kind = any(w.kinds)
            and tasks.queue = any(w.queues)) as serving,
-       case when state = 'queued' then (select count(*) from (select 1 from tasks o
-           where o.state = 'queued' and o.queue = tasks.queue
-             and (o.priority > tasks.priority or (o.priority = tasks.priority and o.id < tasks.id))
-           limit {AHEAD_LIMIT}) ahead) end as ahead
+       case when state = 'queued' then coalesce((select (select count(*) from (select 1 from task_hints o
+           where o.queue = h.queue and (o.turn, o.id) < (h.turn, h.id) limit {AHEAD_LIMIT}) ahead)
+           from task_hints h where h.task_id = tasks.id order by h.id limit 1), 0) end as ahead
   from tasks where tasks.id = :id""".replace(
     "{live}", "w.role = 'worker' and w.ended_at is null and w.last_seen > clock_timestamp() - make_interval(secs => :overdue)"
 ))  # fmt: skip
@@ -36,6 +38,42 @@ _FACTS = text(f"""select tasks.id, kind, queue, priority, state, outcome, error_
 _HOLDER = text("""select l.token, l.pid, l.worker, l.attempt, l.acquired, l.expires, w.node,
        extract(epoch from l.expires - clock_timestamp())::float8 as seconds_left
   from task_leases l left join workers w on w.boot_id = l.worker where l.task_id = :id""")
+
+_PAUSES = text("""select p.what, p.paused_by, p.reason, p.created_at from pauses p join tasks k on k.id = :id
+    where (p.what = 'kind' and p.name = k.kind) or (p.what = 'queue' and p.name = k.queue) order by p.what""")
+
+_LIMITS = text("""select l.what, l.name, coalesce(l.at_most, l.declared) as most, l.set_by,
+       (select count(*) from task_leases x where x.expires > clock_timestamp() and (l.what = 'global'
+           or (l.what = 'kind' and x.kind = k.kind) or (l.what in ('scope', 'each scope') and x.scope = k.scope))) as running
+  from tasks k join limits l on (l.what = 'global' and l.name = '') or (l.what = 'kind' and l.name = k.kind)
+       or (l.what = 'scope' and l.name = k.scope)
+       or (l.what = 'each scope' and l.name = k.kind and k.scope is not null
+           and not exists (select 1 from limits o where o.what = 'scope' and o.name = k.scope))
+ where k.id = :id order by l.what""")
+
+# Who runs beside it though it may not, or waits to run alone before it.
+_BESIDE = text("""select x.task_id, x.kind, false as waits from task_leases x join tasks k on k.id = :id
+        where x.expires > clock_timestamp()
+          and ((x.exclusive and (x.scope is null or x.scope = k.scope)) or (k.exclusive and (k.scope is null or x.scope = k.scope)))
+    union all select o.id, o.kind, true from exclusive_turns e join tasks o on o.id = e.task_id join tasks k on k.id = :id
+        where e.until > clock_timestamp() and e.task_id <> k.id and o.state = 'queued'
+          and (e.scope is null or e.scope = k.scope or (k.exclusive and k.scope is null))
+    limit 5""")
+
+
+def pauses(connection: Connection, task_id: UUID) -> list[dict[str, Any]]:
+    """What of this task is paused: what (kind, queue), paused_by, reason, created_at."""
+    return [dict(row) for row in connection.execute(_PAUSES, {"id": task_id}).mappings()]
+
+
+def limits(connection: Connection, task_id: UUID) -> list[dict[str, Any]]:
+    """Every limit that counts for this task: what, name, most, set_by, running now."""
+    return [dict(row) for row in connection.execute(_LIMITS, {"id": task_id}).mappings()]
+
+
+def beside(connection: Connection, task_id: UUID) -> list[dict[str, Any]]:
+    """Up to five tasks that keep this one from running by exclusiveness: task_id, kind, waits (for its own turn)."""
+    return [dict(row) for row in connection.execute(_BESIDE, {"id": task_id}).mappings()]
 
 
 def facts(connection: Connection, task_id: UUID, *, overdue: float) -> dict[str, Any] | None:

@@ -5,29 +5,41 @@ from __future__ import annotations
 from tenure.store.transitions.parts import of
 
 # Said so that no index on state or kind can serve it: on an empty table such an index looks as cheap as the primary
-# key, and a statement prepared then would walk the whole backlog with it until the next ANALYZE. For the same reason
-# `offset 0` keeps the look-ups below from becoming joins.
+# key, and a statement prepared then would walk the whole backlog with it until the next ANALYZE.
 _QUEUED = "state || '' = 'queued'"
-
-# The one predicate of a claim; `why` reads the same text.
-CLAIMABLE = f"""{_QUEUED} and available_at <= clock_timestamp()
+_ITS_TIME = f"""{_QUEUED} and available_at <= clock_timestamp()
         and (deadline is null or deadline > clock_timestamp())
-        and (start_by is null or started_at is not null or start_by > clock_timestamp())
-        and not exists (select 1 from task_stops s where s.task_id = tasks.id offset 0)
-        and not exists (select 1 from pauses p where p.what = 'kind' and p.name = tasks.kind offset 0)
-        and not exists (select 1 from pauses p where p.what = 'queue' and p.name = tasks.queue offset 0)"""
+        and (start_by is null or started_at is not null or start_by > clock_timestamp())"""
 
 
-def claiming(which: str) -> str:
-    """CTEs t (the task), l (its lease) and ce (history) for the tasks whose id is `which`."""
+def refusal(*, locking: bool) -> str:
+    """Which dispatch rule a row of `tasks` breaks now, or null: stop asked, pause, limits, scope, exclusiveness.
+
+    A claim asks it `locking`: what it counted then stays true until the claim has committed. Nobody else may.
+    """
+    return f"claim_refusal(id, kind, queue, scope, exclusive, {str(locking).lower()})"
+
+
+def claimable(*, locking: bool) -> str:
+    """The one predicate of a claim over a row of `tasks`; `why` reads the same text, without the locks."""
+    return f"{_ITS_TIME} and {refusal(locking=locking)} is null"
+
+
+def claiming(which: str, guard: str = "true") -> str:
+    """CTEs t (the task), l (its lease) and ce (history) for the tasks whose id is `which`.
+
+    A lease's time is taken after the rules were looked at: whoever made room for it had ended by then.
+    """
     return f"""
     t as (update tasks set state = case when plans then 'validating' else 'running' end,
              attempt = attempt + 1, started_at = coalesce(started_at, clock_timestamp())
-          where id {which} and kind || '' = any(:kinds) and {CLAIMABLE}
-          returning id, kind, queue, state, attempt, crashes, max_attempts, activity_id, deadline, run_limit),
-    l as (insert into task_leases (task_id, token, worker, pid, kind, queue, attempt, acquired, renewed, expires, deadline)
-          select id, nextval('lease_token'), :worker, :pid, kind, queue, attempt, statement_timestamp(), clock_timestamp(),
-                 clock_timestamp() + make_interval(secs => :lease_seconds), least(deadline, clock_timestamp() + run_limit)
+          where id {which} and kind || '' = any(:kinds) and {guard} and {claimable(locking=True)}
+          returning id, kind, queue, scope, exclusive, state, attempt, crashes, max_attempts, activity_id, deadline, run_limit),
+    l as (insert into task_leases (task_id, token, worker, pid, kind, queue, scope, exclusive, attempt, acquired, renewed,
+              expires, deadline)
+          select id, nextval('lease_token'), :worker, :pid, kind, queue, scope, exclusive, attempt,
+                 (select clock_timestamp() from t limit 1), clock_timestamp(), clock_timestamp() + make_interval(secs => :lease_seconds),
+                 least(deadline, clock_timestamp() + run_limit)
           from t returning task_id, token, acquired, deadline),
     ce as (insert into task_events (created_at, task_id, verb, state, token)
            select clock_timestamp(), t.id, 'claim', t.state, l.token from t join l on l.task_id = t.id)"""
@@ -43,31 +55,41 @@ GOT = """select 'got', t.id::text, t.kind, l.token, t.attempt, t.crashes, t.max_
 CLAIM = f"with {claiming('= :id')} {GOT}"
 
 
-def next_hint(guard: str) -> str:
-    """CTE h: take up to :k hints of this queue and these kinds, by priority and age.
+def has_room(full: str) -> str:
+    """Whether a hint h is worth taking, by an answer of `rules_full`; who waits to run alone may always try."""
+    tags = "array['*', 'kind ' || h.kind, 'scope ' || h.scope, 'each ' || h.kind || ' ' || h.scope]"
+    return f"""({full} is null or not {full} && {tags}
+              or exists (select 1 from exclusive_turns e where e.task_id = h.task_id))"""
 
-    Skips hints and task rows that somebody holds, so an end never waits for the next task.
+
+def next_hint(guard: str, ending: str) -> str:
+    """CTE h: take up to :k hints of this queue and these kinds, by turn, passing over those without room.
+
+    Skips hints and task rows that somebody holds, so an end never waits for the next task. Where a limit may count them
+    one is taken at a time: within one statement the second would not count the first.
     """
     return f"""
+    rules as materialized (select rules_full({ending}) as full),
     h as (delete from task_hints where id = any(array(
             select h.id from task_hints h join tasks k on k.id = h.task_id
             where h.queue = :queue and h.kind = any(:kinds) and (h.not_before is null or h.not_before <= clock_timestamp())
-              and {guard}
-            order by h.priority desc, h.id limit :k
+              and {guard} and {has_room("(select r.full from rules r)")}
+            order by h.turn, h.id limit case when :k > 1 and exists (select 1 from limits l
+                where l.what in ('global', 'scope') or l.name = any(:kinds)) then 1 else :k end
             for update of h skip locked for no key update of k skip locked))
-          returning task_id, kind, queue, priority)"""
+          returning task_id)"""
 
 
-# A hint refused though its task is still queued (paused, say) goes back and is not looked at again for a second.
-HINTS_BACK = f"""
-    hb as (insert into task_hints (task_id, kind, queue, priority, not_before)
-           select task_id, kind, queue, priority, clock_timestamp() + interval '1 second' from h
-           where task_id <> all(array(select id from t))
-             and exists (select 1 from tasks x where x.id = h.task_id and x.{_QUEUED}))"""
+# Who runs alone is claimed alone: in one statement with others it would not see them.
+BY_ITSELF = "(:k = 1 or not exclusive)"
 
-CLAIM_NEXT = f"with {next_hint('true')}, {claiming(of('h', 'task_id'))}, {HINTS_BACK} {GOT}"
+# A hint refused though its task is still queued (paused, say) goes back. The function sees what this statement claimed.
+BACK = f"""select 'back', null, null, hints_back(array(select task_id from h)), {", ".join(["null"] * 8)}
+  where exists (select 1 from h where task_id <> all(array(select id from t)))"""
+
+_NOTHING_ENDS = "'{}'"
+CLAIM_NEXT = f"""with {next_hint("true", _NOTHING_ENDS)}, {claiming(of("h", "task_id"), BY_ITSELF)}
+{GOT} union all {BACK}"""
 
 # A message whose claim was refused (paused, not due): its hint goes back, unless the task has one or is gone.
-HINT_BACK = f"""insert into task_hints (task_id, kind, queue, priority, not_before)
-    select id, kind, queue, priority, clock_timestamp() + interval '1 second' from tasks
-    where id = :id and {_QUEUED} and not exists (select 1 from task_hints h where h.task_id = tasks.id)"""
+HINT_BACK = "select hints_back(array[:id])"

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from sqlalchemy import Connection, text
 
-from tenure.store.transitions.parts import CLOSED, HINT_NOTIFY, PENDING, TERMINAL, closing, event, hint, of
+from tenure.store.transitions.parts import CLOSED, HINT_NOTIFY, HINTED, PENDING, TERMINAL, closing, event, hint, of
 
 BATCH = 100
 
@@ -15,7 +15,7 @@ BATCH = 100
 _PROMOTE = text(f"""with
     due as (select id from tasks where state = 'scheduled' and available_at <= statement_timestamp()
             order by available_at limit {BATCH} for no key update skip locked),
-    u as (update tasks set state = 'queued' where id {of("due")} and state = 'scheduled' returning id, state, kind, queue, priority),
+    u as (update tasks set state = 'queued' where id {of("due")} and state = 'scheduled' returning {HINTED}),
     e as ({event("u", "'promote'")}),
     h as ({hint("u")})
     select id from u""")

@@ -5,8 +5,8 @@ A live lease row exists exactly while its task is active, so no second guard on 
 
 from __future__ import annotations
 
-from tenure.store.transitions.claim import GOT, HINTS_BACK, claiming, next_hint
-from tenure.store.transitions.parts import CLOSED, attempt_row, closing, event, hint, of
+from tenure.store.transitions.claim import BACK, BY_ITSELF, GOT, claiming, next_hint
+from tenure.store.transitions.parts import CLOSED, HINTED, attempt_row, closing, event, hint, of
 
 FENCE = """task_id = any(:ids) and (task_id, token) in (select * from unnest(:ids, :tokens))
         and worker = :worker and pid = :pid and expires > clock_timestamp()"""
@@ -31,7 +31,8 @@ _ENDED = """select 'ended', task_id::text, kind, token, attempt, null::int, null
 END = f"with {_ENDING} {_ENDED}"
 
 # Run-on: the next task is taken only if the end hit, in the same commit.
-END_CLAIM = f"with {_ENDING}, {next_hint('exists (select 1 from d)')}, {claiming(of('h', 'task_id'))}, {HINTS_BACK} {_ENDED} union all {GOT}"
+_NEXT = f"{next_hint('exists (select 1 from d)', ':ids')}, {claiming(of('h', 'task_id'), BY_ITSELF)}"
+END_CLAIM = f"with {_ENDING}, {_NEXT} {_ENDED} union all {GOT} union all {BACK}"
 
 RETRY_LATER = f"""with
     d as (delete from task_leases where {ONE}
@@ -47,7 +48,7 @@ RETRY_LATER = f"""with
 RELEASE = f"""with
     d as (delete from task_leases where {ONE} returning *),
     eu as (update tasks set state = 'queued', attempt = attempt - 1
-           where id {of("d", "task_id")} returning id, state, kind, queue, priority),
+           where id {of("d", "task_id")} returning {HINTED}),
     ea as ({attempt_row("d", "'released'")}),
     ee as ({event("eu", "'release'", token="(select token from d)")}),
     eh as ({hint("eu")})

@@ -10,7 +10,7 @@ from uuid import UUID
 from sqlalchemy import Connection, text
 
 from tenure.model.records import Ended
-from tenure.store.transitions.parts import CLOSED, HINT_NOTIFY, attempt_row, closing, event, hint, of
+from tenure.store.transitions.parts import CLOSED, HINT_NOTIFY, HINTED, attempt_row, closing, event, hint, of
 
 _GONE = "worker = :worker and pid = :pid and token = :token"
 
@@ -28,7 +28,7 @@ _END = text(f"""with
 _RELEASE = text(f"""with
     d as (delete from task_leases where {_GONE} returning *),
     eu as (update tasks set state = 'queued', attempt = attempt - 1
-           where id {of("d", "task_id")} returning id, state, kind, queue, priority),
+           where id {of("d", "task_id")} returning {HINTED}),
     ea as ({attempt_row("d", "'released'", forced="true")}),
     ee as ({event("eu", "'release'", token="(select token from d)", note="'forced'")}),
     eh as ({hint("eu")})

@@ -18,11 +18,18 @@ def of(cte: str, column: str = "id") -> str:
     return f"= any(array(select {column} from {cte}))"
 
 
+# What `hint` needs of a task.
+HINTED = "id, state, kind, queue, priority, scope, available_at"
+
+
 def hint(source: str, *, not_before: str = "null::timestamptz") -> str:
-    """Insert a hint for every row of `source` (id, kind, queue, priority)."""
+    """Insert a hint for every row of `source` (HINTED).
+
+    Its turn never changes: all hints age alike, so priority and age together are one column, walked by an index.
+    """
     return (
-        "insert into task_hints (task_id, kind, queue, priority, not_before) "
-        f"select id, kind, queue, priority, {not_before} from {source}"
+        "insert into task_hints (task_id, kind, queue, scope, priority, turn, not_before) "
+        f"select id, kind, queue, scope, priority, hint_turn(available_at, priority), {not_before} from {source}"
     )
 
 
@@ -37,10 +44,13 @@ def event(source: str, verb: str, *, token: str = "null::bigint", note: str = "n
 def attempt_row(
     lease: str, how: str, *, code: str = "null::text", message: str = "null::text", forced: str = "false"
 ) -> str:
-    """Write the attempt whole, from the lease row just deleted: it holds who, when and which token."""
+    """Write the attempt whole, from the lease row just deleted: it holds who, when and which token.
+
+    It ended before this statement began: what the same commit claims next comes after it.
+    """
     return (
         "insert into task_attempts (created_at, task_id, attempt, token, worker, pid, ended_at, how, error_code, error_message, forced) "
-        f"select acquired, task_id, attempt, token, worker, pid, clock_timestamp(), {how}, {code}, {message}, {forced} from {lease}"
+        f"select acquired, task_id, attempt, token, worker, pid, statement_timestamp(), {how}, {code}, {message}, {forced} from {lease}"
     )
 
 

@@ -10,7 +10,7 @@ from uuid import UUID
 
 from sqlalchemy import Connection, text
 
-from tenure.store.transitions.parts import ACTIVE, CLOSED, HINT_NOTIFY, attempt_row, closing, event, hint, of
+from tenure.store.transitions.parts import ACTIVE, CLOSED, HINT_NOTIFY, HINTED, attempt_row, closing, event, hint, of
 
 BATCH = 100
 
@@ -48,9 +48,10 @@ def _recover(lost: str, message: str = _MESSAGE) -> str:
              finished_at = case when f.fate <> 'queued' then clock_timestamp() end,
              redacted_at = case when f.fate <> 'queued' and not keep_params then clock_timestamp() end
           from fate f where tasks.id = f.id and tasks.state in {ACTIVE}
-          returning tasks.id, state, outcome, activity_id, execution_id, keep_params, started_at, kind, queue, priority),
+          returning tasks.id, state, outcome, activity_id, execution_id, keep_params, started_at, kind, queue, priority,
+                    scope, available_at),
     ended as (select {CLOSED} from u where state <> 'queued'),
-    again as (select id, kind, queue, priority from u where state = 'queued'),
+    again as (select {HINTED} from u where state = 'queued'),
     ra as ({attempt_row("d", "'lost'", code="'worker_lost'", message=message)}),
     re as ({event("u", "'recover'", token="(select token from d where d.task_id = u.id)", note="outcome")}),
     rh as ({hint("again")}),

@@ -11,7 +11,7 @@ from sqlalchemy import BigInteger, Connection, bindparam, text
 from sqlalchemy.dialects.postgresql import ARRAY, INTERVAL, JSONB, TIMESTAMP
 
 from tenure.model.records import Initiator
-from tenure.store.transitions.parts import HINT_NOTIFY, event, hint
+from tenure.store.transitions.parts import HINT_NOTIFY, HINTED, event, hint
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ _SUBMIT = text(f"""with
               cast(:run_limit as interval), :max_attempts, :on_lost, :keep_params, :plans,
               coalesce(cast(:activity_id as uuid), :id), cast(:retry_of as uuid)
           on conflict do nothing
-          returning id, state, kind, queue, priority, activity_id),
+          returning {HINTED}, activity_id),
     p as (insert into task_params (task_id, params) select id, cast(:params as jsonb) from t),
     a as (insert into activities (id, task_id, initiator_type, initiator_id, initiator_name, target_type, target_name)
           select activity_id, id, :initiator_type, :initiator_id, :initiator_name, 'task', kind from t
