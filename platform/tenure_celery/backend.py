@@ -16,6 +16,7 @@ from celery.exceptions import TaskRevokedError, TimeoutError
 from tenure import client, settings
 from tenure.model.errors import NoSuchTask
 from tenure.model.states import ACTIVE, PENDING, State
+from tenure.runtime.shutdown import Shutdown
 from tenure.settings import PREFIX
 from tenure.store.connect import reachable
 from tenure_celery.engines import Engines
@@ -82,7 +83,7 @@ class RowsBackend(BaseBackend):
         """Its meta once it has ended; celery's TimeoutError after `timeout` seconds. Looks every `interval` s at least."""
         del no_ack
         end = None if timeout is None else time.monotonic() + timeout
-        nap = FIRST_NAP
+        nap, pause = FIRST_NAP, Shutdown().watcher()
         while True:
             meta: dict[str, Any] = self.get_task_meta(task_id)
             if meta["status"] in states.READY_STATES:
@@ -92,7 +93,7 @@ class RowsBackend(BaseBackend):
             left = LONGEST_NAP if end is None else end - time.monotonic()
             if left <= 0:
                 raise TimeoutError("The operation timed out.")
-            time.sleep(min(nap, left, interval, LONGEST_NAP))
+            pause.sleep(min(nap, left, interval, LONGEST_NAP))
             nap *= GROWTH
 
     def task_result_exists(self, task_id: str) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from dataclasses import dataclass
+from functools import cached_property
 from uuid import UUID
 
 from billiard import current_process
@@ -49,9 +50,11 @@ class Children:
         self._taken: dict[int, threading.Thread] = {}
         self._events: tuple[int, Events] | None = None
         self._lock = threading.Lock()
-        self._adopter = Adopter(
-            inherited.settings, inherited.registry, inherited.watcher, larger_first=not inherited.app.inverts_priorities
-        )
+
+    @cached_property
+    def _adopter(self) -> Adopter:
+        one = self._inherited
+        return Adopter(one.settings, one.registry, one.watcher, larger_first=not one.app.inverts_priorities)
 
     def adopt(self, name: str, message: Foreign) -> None:
         """Make a foreign message's row, then do what a hint asks for."""
