@@ -170,16 +170,70 @@ def test_checkpoints_go_on_counting_after_a_resume(make_bench: Make) -> None:
     assert told.bench.state(task) == "partially_succeeded"
 
 
-def test_a_checkpoint_of_a_superseded_sequence_is_refused(make_bench: Make) -> None:
+def test_a_page_that_was_rolled_back_is_done_again_under_the_same_lease(make_bench: Make) -> None:
     def body(attempt: Attempt) -> None:
-        cursor = page(attempt, Step())
-        told.bench.rows("update task_checkpoints set sequence = 9")
-        page(attempt, cursor)
+        try:
+            with attempt.transaction() as tx:
+                write(tx, attempt)
+                attempt.checkpoint(tx, Step(done=1), processed=2, failed=2)
+                raise ValueError("the page's own trouble")
+        except ValueError:
+            page(attempt, Step())
+        page(attempt, Step(done=1))
+
+    told = Told(make_bench, body)
+    task = told.go()
+    assert told.raised == []
+    assert len(told.bench.effects()) == 2
+    assert told.bench.rows("select sequence, processed, failed from task_checkpoints") == [(2, 4, 2)]
+    assert told.bench.state(task) == "partially_succeeded", "decided by what was committed"
+
+
+def test_a_savepoint_that_was_rolled_back_takes_its_checkpoint_with_it(make_bench: Make) -> None:
+    def body(attempt: Attempt) -> None:
+        with attempt.transaction() as tx:
+            nested = tx.begin_nested()
+            attempt.checkpoint(tx, Step(done=9), processed=9)
+            nested.rollback()
+            write(tx, attempt)
+            attempt.checkpoint(tx, Step(done=1), processed=1)
+        page(attempt, Step(done=1))
 
     told = Told(make_bench, body)
     told.go()
+    assert told.raised == []
+    assert told.bench.rows("select sequence, cursor, processed from task_checkpoints") == [(2, {"done": 2}, 3)]
+
+
+@pytest.mark.parametrize("way", ["by hand in the page", "on a connection of its own"])
+def test_a_commit_that_a_superseded_holder_asks_for_itself_is_refused(make_bench: Make, way: str) -> None:
+    def body(attempt: Attempt) -> None:
+        if way == "by hand in the page":
+            with attempt.transaction() as tx:
+                write(tx, attempt)
+                told.bench.steal(attempt.task_id)
+                tx.commit()
+        else:
+            with attempt.connection() as own:
+                write(own, attempt)
+                told.bench.steal(attempt.task_id)
+                own.commit()
+
+    told = Told(make_bench, body)
+    task = told.go()
     assert [type(error) for error in told.raised] == [LeaseLost]
-    assert len(told.bench.effects()) == 1
+    assert told.bench.effects() == []
+    assert told.bench.state(task) == "running"
+
+
+def test_a_checkpoint_before_the_plan_step_has_ended_says_what_comes_first(make_bench: Make) -> None:
+    def body(attempt: Attempt) -> None:
+        page(attempt, Step())
+
+    told = Told(make_bench, body, plans=True, max_attempts=1)
+    task = told.go()
+    assert told.bench.state(task) == "failed error"
+    assert "call attempt.begin() before" in told.bench.get(task)["error"]["message"]
 
 
 class Place(BaseModel):

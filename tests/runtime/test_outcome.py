@@ -5,7 +5,7 @@ from uuid import UUID
 
 import psycopg2
 import pytest
-from pydantic import BaseModel
+from pydantic import BaseModel, ConfigDict
 from sqlalchemy.exc import DBAPIError
 
 from tenure.model.errors import InvalidParams, InvalidResult, NoSuchTask
@@ -37,12 +37,56 @@ def test_cancel_deadline_and_lost_lease_do_not_ask_what_the_kind_does_on_shutdow
     assert (late.verb, late.state, late.outcome) == ("fail", "failed", "deadline_exceeded")
 
 
-@pytest.mark.parametrize("error", [ShuttingDown(), SystemExit(0), SystemExit("bye"), KeyboardInterrupt()])
+BY_SIGTERM = SystemExit(-241)  # what Celery's child raises: the signal's number less 256
+
+
+@pytest.mark.parametrize("error", [ShuttingDown(), BY_SIGTERM])
 def test_a_shutdown_fails_releases_or_has_been_waited_for_as_the_kind_says(error: BaseException) -> None:
     for on_shutdown in ("fail", "finish"):
         how = of(error, on_shutdown=on_shutdown, max_attempts=5)
         assert (how.state, how.outcome) == ("failed", "service_unavailable")
     assert of(error, on_shutdown="release") is outcome.RELEASE
+
+
+@pytest.mark.parametrize("error", [SystemExit(0), SystemExit("bye"), SystemExit(3), KeyboardInterrupt()])
+def test_a_body_that_leaves_by_itself_has_failed_and_is_never_handed_on(error: BaseException) -> None:
+    for on_shutdown in ("fail", "release", "finish"):
+        how = of(error, on_shutdown=on_shutdown)
+        assert (how.state, how.outcome, how.error_code) == ("failed", "error", type(error).__name__)
+
+
+@pytest.mark.parametrize("after", [float("inf"), float("nan"), 1e300])
+def test_a_retry_never_waits_longer_than_a_timestamp_can_say(after: float) -> None:
+    how = of(Retry("later", after=after), max_attempts=3)
+    assert 0 <= (how.available_after or 0) <= outcome.LONGEST_DELAY
+
+
+def test_what_an_exception_cannot_say_costs_only_its_text() -> None:
+    class Mute(Retry):
+        def __str__(self) -> str:
+            raise ValueError("no words")
+
+    assert of(Mute(), max_attempts=1).error_message == "Mute"
+    named = type("Named", (ValueError,), {})
+    named.__name__ = "Lone\ud800surrogate"
+    assert of(named("x")).error_code == "Lone?surrogate"
+
+
+def test_a_result_is_read_as_strictly_as_the_database_reads_it() -> None:
+    class Constants(BaseModel):
+        model_config = ConfigDict(ser_json_inf_nan="constants")
+        x: float = float("inf")
+
+    class Digits(BaseModel):
+        x: int = 10**20_000
+
+    class Deep(BaseModel):
+        def model_dump_json(self, **_: Any) -> str:
+            return "[" * 20_000 + "]" * 20_000
+
+    for value in (Constants(), Digits(), Deep()):
+        with pytest.raises(InvalidResult):
+            outcome.encode_result(value, 1_000_000)
 
 
 def test_a_retry_is_scheduled_after_the_time_it_names() -> None:

@@ -191,11 +191,33 @@ def test_nothing_an_exception_says_reaches_rows_or_logs(make_bench: Make, caplog
     assert CANARY not in caplog.text
 
 
+def test_one_result_that_cannot_be_stored_costs_its_neighbours_nothing(make_bench: Make) -> None:
+    @kind("small", tiny=True, on_lost="resume")
+    def small(attempt: Attempt, params: object) -> object:
+        attempt.summary = "fine"
+        if attempt.task_id == bad:
+            attempt.summary = Unsayable()  # type: ignore[assignment]
+        return {"n": 1}
+
+    bench = make_bench(small)
+    ids = [bench.submit(small) for _ in range(6)]
+    bad = ids[3]
+    for task in ids:
+        bench.run(task)
+    assert [bench.state(task) for task in ids] == ["succeeded"] * 6
+    assert bench.get(bad)["summary"] == "Unsayable"
+
+
+class Unsayable:
+    def __str__(self) -> str:
+        raise ValueError("no words")
+
+
 def test_an_exit_in_the_body_is_passed_on_once_its_end_is_written(make_bench: Make) -> None:
     @kind("leaving", on_shutdown="release")
     def leaving(attempt: Attempt, params: object) -> None:
         if attempt.task_id == first:
-            raise SystemExit(3)
+            raise SystemExit(-241)  # as Celery's child raises it for SIGTERM
 
     bench = make_bench(leaving, run_on_tasks=1)
     first = bench.submit(leaving)

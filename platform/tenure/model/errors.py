@@ -7,7 +7,8 @@ TenureError
 │   ├── UnknownKind       no kind of that name is installed here
 │   ├── InvalidParams     params do not fit the kind's model; names the field
 │   ├── InvalidResult     what a body returned cannot be stored
-│   └── PayloadTooLarge   params exceed the size limit
+│   ├── PayloadTooLarge   params exceed the size limit
+│   └── InvalidCheckpoint a checkpoint before the plan step has ended
 ├── Refused               the state of things forbids it (exit code 1)
 │   ├── IdempotencyConflict
 │   ├── ActiveLimitReached
@@ -56,6 +57,10 @@ class InvalidResult(UsageError):
 
 
 class PayloadTooLarge(UsageError):
+    pass
+
+
+class InvalidCheckpoint(UsageError):
     pass
 
 

@@ -16,6 +16,7 @@ from uuid import UUID
 from pydantic import BaseModel
 from sqlalchemy import Connection, text
 
+from tenure.model.errors import InvalidCheckpoint
 from tenure.model.kinds import KindSpec
 from tenure.model.records import Claimed, Lease
 from tenure.model.stops import Cause, LeaseLost, ShuttingDown, Stop, stop_for
@@ -51,6 +52,9 @@ class Attempt:
         self._counters: checkpoints.Counters | None = None
         self._total: int | None = None
         self._main: Connection | None = None
+        # (sequence, counters) of checkpoints in the open transaction: they count once it has committed.
+        self._written: tuple[int, checkpoints.Counters] | None = None
+        connections.fence = self._fenced
         self._shutdown_seen: float | None = None
         self._woken = threading.Event()
         self.summary: str | None = None
@@ -76,7 +80,7 @@ class Attempt:
     def counters(self) -> checkpoints.Counters:
         """Committed so far, over all attempts."""
         if self._counters is None:
-            if self._claimed.sequence == 0:
+            if self._sequence == 0:
                 self._counters = checkpoints.Counters()
             else:
                 with self._reading() as connection:
@@ -147,13 +151,22 @@ class Attempt:
         statement before COMMIT. LeaseLost: rolled back, nothing was written.
         """
         connection = self._connection()
-        with connection.begin():
-            if not leases.live(connection, self.lease):
-                raise LeaseLost()
-            yield connection
-            if not leases.fence(connection, self.lease):
-                raise LeaseLost()
+        self._written = None
+        try:
+            with connection.begin():
+                if not leases.live(connection, self.lease):
+                    raise LeaseLost()
+                yield connection
+            if self._written is not None:
+                self._sequence, self._counters = self._written
+        finally:
+            self._written = None
         self.check()
+
+    def _fenced(self, connection: Connection) -> None:
+        """The fence of every COMMIT on this attempt's connections, also of one the body asks for itself."""
+        if not leases.fence(connection, self.lease):
+            raise LeaseLost()
 
     def checkpoint(self, tx: Connection, cursor: Cursor, *, processed: int = 0, failed: int = 0) -> Cursor:
         """Write the cursor and what this page adds to the counters, in the page's transaction. Answers the cursor."""
@@ -164,11 +177,24 @@ class Attempt:
             failed=failed,
             total=self._total,
         )
-        saved = checkpoints.save(tx, self.lease, self._sequence, page)
+        expected = self._written[0] if self._written else self._sequence
+        saved = checkpoints.save(tx, self.lease, expected, page)
         if saved is None:
-            raise LeaseLost()
-        self._sequence, self._counters = saved
+            saved = self._save_after_rollback(tx, page)
+        self._written = saved
+        # Committed by hand the transaction tells us nothing: what is read later comes from the database.
+        self._sequence, self._counters = (self._sequence, self._counters) if tx is self._main else (saved[0], None)
         return cursor
+
+    def _save_after_rollback(self, tx: Connection, page: checkpoints.Page) -> tuple[int, checkpoints.Counters]:
+        """A savepoint was rolled back, or the body committed by itself: the database knows the sequence, we do not."""
+        if not leases.live(tx, self.lease):
+            raise LeaseLost()
+        found = checkpoints.sequence(tx, self.lease)
+        saved = checkpoints.save(tx, self.lease, found, page)
+        if saved is None:
+            raise InvalidCheckpoint(f"{self.spec.name}: call attempt.begin() before the first checkpoint")
+        return saved
 
     def fence(self) -> None:
         """Call before an effect outside PostgreSQL. Raises LeaseLost, or a pending stop."""
@@ -180,14 +206,14 @@ class Attempt:
     def mark(self, statement: str, values: dict[str, Any] | None = None) -> int:
         """One fenced statement, committed at once, also from within `transaction()`; its row count."""
         with self._apart() as connection, connection.begin():
-            count = connection.execute(text(statement), values or {}).rowcount
-            if not leases.fence(connection, self.lease):
-                raise LeaseLost()
-        return count
+            return connection.execute(text(statement), values or {}).rowcount
 
     @contextmanager
     def connection(self) -> Iterator[Connection]:
-        """Another connection of this attempt; a stop cancels the SQL it is in. Commit is the body's."""
+        """Another connection of this attempt; a stop cancels the SQL it is in. Commit is the body's, and fenced.
+
+        In AUTOCOMMIT there is no COMMIT to fence: use that for reading only.
+        """
         with self._connections.registered() as connection:
             yield connection
 
@@ -198,8 +224,9 @@ class Attempt:
         if connection.in_transaction():
             yield connection
         else:
-            with connection.begin():
+            with connection.begin() as reading:
                 yield connection
+                reading.rollback()  # nothing was written, so nothing has to be fenced
 
     @contextmanager
     def _apart(self) -> Iterator[Connection]:

@@ -32,6 +32,8 @@ class Connections:
             pool_pre_ping=True,
         )
         event.listen(self._engine, "handle_error", self._failed)
+        event.listen(self._engine, "commit", self._committing)
+        self.fence: Callable[[Connection], None] | None = None
         self._lock = threading.Lock()
         self._open: list[Connection] = []
         self._lost = False
@@ -47,6 +49,11 @@ class Connections:
         idle = getattr(context.original_exception, "pgcode", None) == _IDLE_IN_TRANSACTION
         if gone and not context.is_pre_ping and not idle:
             self._lost = True
+
+    def _committing(self, connection: Connection) -> None:
+        """Runs as the last statement before every COMMIT, whoever asked for it: a superseded holder's is refused."""
+        if self.fence is not None:
+            self.fence(connection)
 
     def open(self) -> Connection:
         """A connection registered until `close_all`."""
@@ -90,6 +97,7 @@ class Connections:
         """Close what the body left open; open transactions are rolled back."""
         with self._lock:
             left, self._open = self._open, []
+            self.fence = None
         for connection in left:
             _close(connection)
         self._lost = False

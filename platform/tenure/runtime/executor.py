@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 from uuid import UUID
 
+import psycopg2
 import structlog
 
 from tenure.model.errors import TenureError
@@ -29,6 +30,7 @@ from tenure.runtime.shutdown import Watcher
 from tenure.settings import Settings
 from tenure.store.hot import RunOn
 
+BATCH_SECONDS = 0.25  # after so long what has not begun is handed back
 BATCH = 8  # tiny kinds: so many may be claimed and ended in one statement
 
 
@@ -121,8 +123,11 @@ class Executor:
     def _run_all(self, got: list[Claimed]) -> list[Ran]:
         ran: list[Ran] = []
         trusted = self._hot.trusted_until
+        began = time.monotonic()
         for claimed in got:
-            if not self._shutdown.is_running() or self._leaving is not None:
+            # One slow body holds up a batch, not two: what is done is settled while its lease is young.
+            slow = ran and time.monotonic() - began > BATCH_SECONDS
+            if slow or not self._shutdown.is_running() or self._leaving is not None:
                 ran.append(Ran(claimed, outcome.RELEASE, None, None, 0.0))  # claimed, but its body never began
                 continue
             spec = self._registry.spec(claimed.kind)
@@ -158,12 +163,12 @@ class Executor:
             result = outcome.encode_result(answer, self._settings.result_bytes)
             how = self._of_counters(attempt)
         except BaseException as error:
-            self._leaving = error if isinstance(error, SystemExit) else self._leaving
+            self._leaving = error if isinstance(error, SystemExit) and outcome.by_signal(error) else self._leaving
             how = self._of_error(error, attempt, claimed)
         finally:
             self._control.watch(None)
             attempt.close()
-        summary = None if attempt.summary is None else outcome.storable(attempt.summary)
+        summary = None if attempt.summary is None else outcome.storable(outcome.text_of(attempt.summary))
         return Ran(claimed, how, result, summary, time.monotonic() - began)
 
     def _of_counters(self, attempt: Attempt) -> Ended:
@@ -181,7 +186,7 @@ class Executor:
         if gone and not isinstance(error, Stop) and outcome.of_database(error):
             return outcome.DISCONNECTED
         how = outcome.of_exception(error, attempt.spec, claimed)
-        expected = isinstance(error, Stop | Retry | Reject | TenureError | SystemExit | KeyboardInterrupt)
+        expected = isinstance(error, Stop | Retry | Reject | TenureError) or outcome.by_signal(error)
         if how.error_code is not None and not expected:
             fields: dict[str, Any] = {"task_id": str(attempt.task_id), "kind": attempt.spec.name}
             self._log.error("attempt_failed", **fields, error=type(error).__name__, frames=outcome.stack(error))
@@ -192,18 +197,42 @@ class Executor:
         good = [one for one in ran if one.how is outcome.SUCCEEDED]
         for one in ran:
             if one.how is not outcome.SUCCEEDED:
-                written = self._hot.settle(one.claimed, one.how, one.result, one.summary)
-                if written is not None:
-                    self._sink.ended(one.claimed, written, one.seconds)
+                self._write(one)
         if not good:
             return self._hot.claim_next(run_on) if run_on else []
-        accepted, got = self._hot.succeed(
-            [one.claimed for one in good], [one.result for one in good], [one.summary for one in good], run_on
-        )
+        try:
+            accepted, got = self._hot.succeed(
+                [one.claimed for one in good], [one.result for one in good], [one.summary for one in good], run_on
+            )
+        except (psycopg2.Error, ValueError) as error:
+            self._log.error("end_not_storable", error=type(error).__name__, tasks=len(good))
+            self._settle_singly(good)
+            return self._hot.claim_next(run_on) if run_on else []
         for one in good:
             if one.claimed.lease.token in accepted:
                 self._sink.ended(one.claimed, one.how, one.seconds)
         return got
+
+    def _settle_singly(self, good: list[Ran]) -> None:
+        """One of a batch cannot be stored: it fails, and its neighbours must not pay for it."""
+        for one in good:
+            try:
+                accepted, _ = self._hot.succeed([one.claimed], [one.result], [one.summary], None)
+            except (psycopg2.Error, ValueError):
+                self._write(replace(one, how=outcome.UNSTORABLE, result=None, summary=None))
+                continue
+            if accepted:
+                self._sink.ended(one.claimed, one.how, one.seconds)
+
+    def _write(self, one: Ran) -> None:
+        """Write an end that is no success; where PostgreSQL refuses its text, one that it takes."""
+        try:
+            written = self._hot.settle(one.claimed, one.how, one.result, one.summary)
+        except (psycopg2.Error, ValueError) as error:
+            self._log.error("end_not_storable", error=type(error).__name__, tasks=1)
+            written = self._hot.settle(one.claimed, outcome.UNSTORABLE, None, None)
+        if written is not None:
+            self._sink.ended(one.claimed, written, one.seconds)
 
     def close(self) -> None:
         self._control.close()

@@ -174,7 +174,8 @@ class Hotline:
 
     def _passing(self, error: psycopg2.Error) -> bool:
         # An answer torn in the middle comes as whatever the driver made of it: the closed connection is what tells.
-        return isinstance(error, _PASSING) or self.broken
+        too_large = (error.pgcode or "").startswith("54")  # program limits: the same again meets the same limit
+        return (isinstance(error, _PASSING) and not too_large) or self.broken
 
     def _hand_back(self) -> None:
         """Release what this process holds but does not know of: a claim that committed while its answer was lost.

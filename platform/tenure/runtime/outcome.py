@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import math
 import re
+import signal
 import traceback
 from types import TracebackType
+from typing import NoReturn
 
 import psycopg2
 from pydantic import BaseModel
@@ -26,17 +30,38 @@ RELEASE = Ended("release", "queued")
 LOST = Ended("lost", "")  # nothing may be written: another attempt may hold the task
 DISCONNECTED = Ended("recover", "")  # the database went away under the body: settled as a lost worker's task is
 
+_SIGNALS = {signal.SIGTERM, signal.SIGQUIT, signal.SIGINT, signal.SIGUSR1, signal.SIGABRT}
+LONGEST_DELAY = 3650 * 86_400.0  # s: a later retry is no retry
+DIGITS = 10_000  # of one number: jsonb holds more, nobody reads them
 _NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")  # escaped in JSON text, not a backslash followed by u0000
 
 
 def failed(outcome: str, code: str, message: str) -> Ended:
     verb = "reject" if outcome == "rejected" else "fail"
-    return Ended(verb, "failed", outcome, code, storable(message), activity="failed")
+    return Ended(verb, "failed", outcome, storable(code), storable(message), activity="failed")
+
+
+def text_of(value: object) -> str:
+    """A body's summary as text; its class where that raises."""
+    try:
+        return str(value)
+    except Exception:
+        return type(value).__name__
+
+
+def said(error: BaseException) -> str:
+    """The exception's own text; its class where even that raises."""
+    return text_of(error)
 
 
 def storable(text: str) -> str:
     """One line, shortened, without what PostgreSQL's text refuses: NUL and lone surrogates."""
     return shortened(text.replace("\0", "").encode(errors="replace").decode(), MESSAGE)
+
+
+UNSTORABLE = failed(
+    "error", "invalid_result", "what the task said at its end cannot be stored: see its result and summary"
+)
 
 
 def encode_result(value: object, limit: int) -> str | None:
@@ -46,6 +71,8 @@ def encode_result(value: object, limit: int) -> str | None:
     try:
         text = value.model_dump_json() if isinstance(value, BaseModel) else dumps(value)
         size = len(text.encode())
+        if size <= limit:
+            json.loads(text, parse_constant=_refuse, parse_int=_short, parse_float=_short)  # as strictly as jsonb
     except (TypeError, ValueError, RecursionError):
         raise InvalidResult(
             "the result is no JSON value: return text, finite numbers, booleans, None, lists and dicts of these, or a model"
@@ -55,6 +82,15 @@ def encode_result(value: object, limit: int) -> str | None:
     if _NUL.search(text):
         raise InvalidResult("the result holds a NUL character, which PostgreSQL cannot store")
     return text
+
+
+def _refuse(constant: str) -> NoReturn:
+    raise ValueError(constant)
+
+
+def _short(number: str) -> None:
+    if len(number) > DIGITS or len(number.lower().partition("e")[2]) > 5:
+        raise ValueError("a number of too many digits")
 
 
 def of_database(error: BaseException) -> bool:
@@ -73,18 +109,26 @@ def of_exception(error: BaseException, spec: KindSpec, claimed: Claimed) -> Ende
     """The end that an exception of the body asks for."""
     if isinstance(error, Stop):
         return of_stop(error, spec)
-    if isinstance(error, SystemExit | KeyboardInterrupt):
+    if by_signal(error):
         return of_stop(ShuttingDown(), spec)  # a cold shutdown raises inside the body
     if isinstance(error, Reject | InvalidParams):
-        return failed("rejected", "rejected", str(error))
+        return failed("rejected", "rejected", said(error))
     if isinstance(error, InvalidResult):
-        return failed("error", "invalid_result", str(error))  # the same body makes the same result: no retry
+        return failed("error", "invalid_result", said(error))  # the same body makes the same result: no retry
     message = sanitized(error)
     if isinstance(error, Retry):
         return _again(spec, claimed, "retry", message, error.after)
     if spec.max_attempts > 1 and isinstance(error, spec.retry.on):
         return _again(spec, claimed, type(error).__name__, message, None)
     return failed("error", type(error).__name__, message)
+
+
+def by_signal(error: BaseException) -> bool:
+    """Whether this is the SystemExit that Celery's child raises for a signal: its code is the signal's number less 256.
+
+    A body that calls sys.exit() has failed, and is not handed on for ever.
+    """
+    return isinstance(error, SystemExit) and isinstance(error.code, int) and error.code + 256 in _SIGNALS
 
 
 def of_stop(stop: Stop, spec: KindSpec) -> Ended:
@@ -104,8 +148,9 @@ def _again(spec: KindSpec, claimed: Claimed, code: str, message: str, after: flo
     failures = claimed.attempt - claimed.crashes
     if failures >= claimed.max_attempts:
         return failed("attempts_exhausted" if claimed.max_attempts > 1 else "error", code, message)
-    delay = spec.retry.delay(failures) if after is None else max(after, 0.0)
-    return Ended("retry_later", "scheduled", None, code, storable(message), available_after=delay)
+    asked = after if after is not None and math.isfinite(after) else spec.retry.delay(failures)
+    delay = min(max(asked, 0.0), LONGEST_DELAY)
+    return Ended("retry_later", "scheduled", None, storable(code), storable(message), available_after=delay)
 
 
 def sanitized(error: BaseException) -> str:
@@ -114,7 +159,7 @@ def sanitized(error: BaseException) -> str:
     An exception's own text may hold rows, URLs or driver messages.
     """
     if isinstance(error, TenureError | Retry):
-        return storable(str(error))
+        return storable(said(error))
     place = _place(error.__traceback__)
     return f"unexpected {type(error).__name__}{place}; the worker's log has the stack"
 

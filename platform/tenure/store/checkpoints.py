@@ -32,6 +32,7 @@ _CARRY = text("""insert into task_checkpoints (task_id, sequence, token, cursor,
          join task_checkpoints c on c.task_id = o.id
     where n.id = :task_id and n.attempt = 0 and o.state in ('failed', 'cancelled')""")
 
+_SEQUENCE = text("select sequence from task_checkpoints where task_id = :task_id")
 _COUNTERS = text("select total, processed, succeeded, failed from task_checkpoints where task_id = :task_id")
 
 
@@ -65,6 +66,11 @@ def counters(connection: Connection, lease: Lease) -> Counters:
 def carry(connection: Connection, task_id: UUID) -> bool:
     """Let a retry start where the task it retries had got to. False: that had no checkpoint, or another request."""
     return connection.execute(_CARRY, {"task_id": task_id}).rowcount == 1
+
+
+def sequence(connection: Connection, lease: Lease) -> int:
+    """The sequence of the checkpoint as this transaction sees it, 0 for none."""
+    return int(connection.execute(_SEQUENCE, {"task_id": lease.task_id}).scalar() or 0)
 
 
 def save(connection: Connection, lease: Lease, expected: int, page: Page) -> tuple[int, Counters] | None:
