@@ -13,6 +13,6 @@ def noop(attempt: Attempt, params: NoParams) -> None:
     """One claim and one end per task."""
 
 
-@kind("bench.tiny", queue=QUEUE, tiny=True)
+@kind("bench.tiny", queue=QUEUE, tiny=True, on_lost="resume")
 def tiny(attempt: Attempt, params: NoParams) -> None:
     """Claimed and ended eight to a statement."""

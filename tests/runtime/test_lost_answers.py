@@ -37,7 +37,7 @@ def paying(attempt: Attempt, params: object) -> dict[str, int]:
     return {"paid": 1}
 
 
-@kind("paying-tiny", tiny=True)
+@kind("paying-tiny", tiny=True, on_lost="resume")
 def paying_tiny(attempt: Attempt, params: object) -> None:
     bodies[attempt.task_id] += 1
     with attempt.transaction() as tx:
@@ -90,7 +90,7 @@ def test_no_cut_of_the_connection_loses_a_task_or_runs_one_twice(
 def test_a_failing_one_in_a_batch_whose_end_is_cut_does_not_hand_back_the_others(
     make_bench: Make, database: Database
 ) -> None:
-    @kind("brittle", tiny=True)
+    @kind("brittle", tiny=True, on_lost="resume")
     def brittle(attempt: Attempt, params: object) -> None:
         bodies[attempt.task_id] += 1
         if attempt.task_id == tasks[4]:

@@ -2,13 +2,17 @@
 
 import time
 from collections.abc import Callable
+from typing import Any
 from uuid import UUID
 
 import pytest
 from sqlalchemy import text
 
-from tenure.model.kinds import kind
+from tenure.model.errors import InvalidKind
+from tenure.model.kinds import KindSpec, kind
 from tenure.runtime.attempt import Attempt
+from tenure.runtime.executor import BATCH_SECONDS
+from tenure.store.hot import RunOn
 from tests.support.executors import TESTER, Bench
 from tests.support.promptness import best_of
 
@@ -30,12 +34,12 @@ def elsewhere(attempt: Attempt, params: object) -> None:
     pass
 
 
-@kind("tiny", tiny=True)
+@kind("tiny", tiny=True, on_lost="resume")
 def tiny(attempt: Attempt, params: object) -> None:
     pass
 
 
-@kind("other-tiny", tiny=True)
+@kind("other-tiny", tiny=True, on_lost="resume")
 def other_tiny(attempt: Attempt, params: object) -> None:
     pass
 
@@ -203,7 +207,7 @@ def test_tiny_tasks_are_ended_and_claimed_eight_at_a_time(make_bench: Make) -> N
 
 
 def test_one_that_fails_in_a_batch_harms_no_other(make_bench: Make) -> None:
-    @kind("brittle", tiny=True)
+    @kind("brittle", tiny=True, on_lost="resume")
     def brittle(attempt: Attempt, params: object) -> None:
         if attempt.task_id == tasks[4]:
             raise RuntimeError("this one")
@@ -217,7 +221,7 @@ def test_one_that_fails_in_a_batch_harms_no_other(make_bench: Make) -> None:
 
 @pytest.mark.parametrize("way", ["steal", "expire"])
 def test_one_whose_lease_is_lost_in_a_batch_harms_no_other(make_bench: Make, way: str) -> None:
-    @kind("brittle", tiny=True)
+    @kind("brittle", tiny=True, on_lost="resume")
     def brittle(attempt: Attempt, params: object) -> None:
         if attempt.task_id == tasks[4]:
             getattr(bench, way)(attempt.task_id)
@@ -230,7 +234,7 @@ def test_one_whose_lease_is_lost_in_a_batch_harms_no_other(make_bench: Make, way
 
 
 def test_a_stop_in_a_batch_hands_on_what_has_not_begun(make_bench: Make) -> None:
-    @kind("brittle", tiny=True)
+    @kind("brittle", tiny=True, on_lost="resume")
     def brittle(attempt: Attempt, params: object) -> None:
         if attempt.task_id == tasks[4]:
             bench.shutdown.stop()
@@ -262,3 +266,36 @@ def test_a_cancel_asked_before_the_claim_ends_it_there(make_bench: Make) -> None
     assert bench.run(task) == 1
     assert bench.state(following) == "cancelled"
     assert TESTER.name in str(bench.get(following)["history"])
+
+
+@pytest.mark.parametrize("options", [{"on_lost": "fail"}, {"on_lost": "resume", "run_limit": 3.0}])
+def test_a_tiny_kind_that_a_neighbour_could_harm_is_refused(options: dict[str, Any]) -> None:
+    with pytest.raises(InvalidKind, match="a tiny kind is idempotent"):
+        KindSpec("small", tiny=True, **options)
+
+
+def test_what_has_lost_a_worker_is_never_claimed_in_a_batch(make_bench: Make) -> None:
+    bench = make_bench(tiny)
+    tasks = [bench.submit(tiny) for _ in range(6)]
+    bench.rows("update tasks set crashes = 1 where id = :id", id=tasks[2])
+    got = bench.executor._hot.claim_next(RunOn("default", ["tiny"], 8))
+    assert {one.lease.task_id for one in got} == set(tasks) - {tasks[2]}
+    assert bench.one("select count(*) from task_hints where task_id = :id", id=tasks[2]) == 1
+
+
+def test_a_slow_body_hands_back_the_rest_of_its_batch(make_bench: Make) -> None:
+    ran: list[Any] = []
+
+    @kind("sometimes-slow", tiny=True, on_lost="resume")
+    def sometimes_slow(attempt: Attempt, params: object) -> None:
+        ran.append(attempt.task_id)
+        if attempt.task_id == slow:
+            attempt.sleep(BATCH_SECONDS * 1.5)
+
+    bench = make_bench(sometimes_slow)
+    tasks = [bench.submit(sometimes_slow) for _ in range(6)]
+    slow = tasks[2]
+    bench.run(tasks[0])
+    assert ran == tasks[:3]
+    assert [bench.state(task) for task in tasks] == ["succeeded"] * 3 + ["queued"] * 3
+    assert bench.one("select count(*) from task_hints") == 3

@@ -33,7 +33,8 @@ class KindSpec:
 
     on_shutdown: "fail" (service unavailable), "release" (handed on, the attempt given back) or "finish" (up to
     `drain`, then fail). on_lost: "fail" or "resume" from the last checkpoint. `plans` puts the task into `validating`
-    until the body calls `begin`. `tiny` says the body is short and idempotent: up to 8 may be ended in one statement.
+    until the body calls `begin`. `tiny` says the body takes milliseconds and is idempotent:
+    up to 8 may be claimed and ended in one statement.
     """
 
     name: str
@@ -71,6 +72,9 @@ class KindSpec:
             raise InvalidKind(f"kind {self.name}: priority must fit 16 bits")
         if self.max_attempts < 1:
             raise InvalidKind(f"kind {self.name}: max_attempts must be at least 1")
+        if self.tiny and (self.on_lost != "resume" or self.run_limit is not None):
+            # A batch is claimed at once: a neighbour's crash or slowness must cost nobody more than another run.
+            raise InvalidKind(f'kind {self.name}: a tiny kind is idempotent: on_lost="resume", and no run_limit')
         for name in ("limit", "scope_limit"):
             number: int | None = getattr(self, name)
             if number is not None and not 1 <= number < 2**31:

@@ -80,8 +80,9 @@ def next_hint(guard: str, ending: str) -> str:
           returning task_id)"""
 
 
-# Who runs alone is claimed alone: in one statement with others it would not see them.
-BY_ITSELF = "(:k = 1 or not exclusive)"
+# Who runs alone is claimed alone: in one statement with others it would not see them. So is what has lost a worker
+# before: should it take the next one along, no neighbour of a batch pays for it.
+BY_ITSELF = "(:k = 1 or not exclusive and crashes = 0)"
 
 # A hint refused though its task is still queued (paused, say) goes back. The function sees what this statement claimed.
 BACK = f"""select 'back', null, null, hints_back(array(select task_id from h)), {", ".join(["null"] * 8)}
