@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import structlog
 from celery.exceptions import InvalidTaskError
 from celery.worker import request
 from kombu.exceptions import ContentDisallowed, DecodeError
@@ -29,6 +30,25 @@ class Request(request.Request):
     ) -> None:
         given = message.headers if headers is None else headers
         super().__init__(message, headers=_bare(message, given, body, decoded), body=_EMPTY, decoded=True, **options)
+
+    def acknowledge(self) -> None:
+        """Ack, if the channel that the message came by still is. kombu raises AttributeError for one whose broker was
+        lost meanwhile, and an error here would end the worker. The message then comes again, and its claim is refused."""
+        try:
+            super().acknowledge()
+        except Exception as error:
+            self._lost("ack_lost", error)
+
+    def reject(self, requeue: bool = False) -> None:
+        """As `acknowledge`."""
+        try:
+            super().reject(requeue=requeue)
+        except Exception as error:
+            self._lost("reject_lost", error)
+
+    def _lost(self, event: str, error: Exception) -> None:
+        self.acknowledged = True  # by nobody: it is not ours any more
+        structlog.get_logger("tenure.request").warning(event, task_id=self.id, error=type(error).__name__)
 
     def revoked(self) -> bool:
         """Never: a cancel is asked of the row. A remembered id would silently eat later attempts."""
