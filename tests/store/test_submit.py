@@ -314,3 +314,12 @@ def test_a_kind_that_the_database_would_refuse_is_refused_when_declared(options:
 def test_an_unknown_activity_is_not_made(database: Database) -> None:
     submit(database, activity=uuid4())
     assert tasks.value(database, "select count(*) from activities") == 0
+
+
+@pytest.mark.parametrize("at", ["0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00", "1969-12-31T23:59:59+00:00"])
+def test_a_time_that_could_not_be_read_back_is_refused(database: Database, at: str) -> None:
+    time = datetime.fromisoformat(at)
+    for option in ("at", "deadline", "start_by"):
+        with pytest.raises(UsageError, match="between the years 1970 and 9998"):
+            submit(database, tasks.PLAIN, **{option: time})
+    assert tasks.value(database, "select count(*) from tasks") == 0

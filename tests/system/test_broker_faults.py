@@ -66,3 +66,18 @@ def test_tasks_submitted_while_the_broker_is_down_run_when_it_is_back(
     own.start_valkey()
     tasks.wait_ended(ids, 30, watch=[worker])
     tasks.assert_exactly_once(ids, 1)
+
+
+def test_a_broker_killed_while_a_long_task_is_in_hand_leaves_the_worker_alive(
+    own: OwnServers, worker: Worker, tasks: Tasks
+) -> None:
+    """The ack comes after the reconnect, by a channel that is no more."""
+    ids = tasks.submit(ledger, 2, steps=1, seconds=5.0)
+    until(lambda: tasks.leases() == 2, 20)
+    own.kill_valkey()
+    own.start_valkey()
+    tasks.wait_ended(ids, 30, watch=[worker])
+    more = tasks.submit(ledger, 20, steps=1)
+    tasks.wait_ended(more, 40, watch=[worker])
+    tasks.assert_exactly_once([*ids, *more], 1)
+    assert worker.process.poll() is None

@@ -6,7 +6,7 @@ import json
 import math
 import re
 from collections.abc import Mapping
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -86,9 +86,23 @@ def check_initiator(initiator: Initiator) -> None:
     check_text(initiator_type=initiator.type, initiator_id=initiator.id, initiator_name=initiator.name)
 
 
+# What reads back on every client: PostgreSQL stores years that Python cannot say.
+_FIRST, _LAST = datetime(1970, 1, 1, tzinfo=UTC), datetime(9998, 12, 31, tzinfo=UTC)
+
+
+def _utc(time: datetime) -> datetime:
+    """The time in UTC; the end of time it lies beyond, where that has no name."""
+    try:
+        return time.astimezone(UTC)
+    except OverflowError:
+        return datetime.max.replace(tzinfo=UTC) if time.year > 5000 else datetime.min.replace(tzinfo=UTC)
+
+
 def check_times(**times: datetime | timedelta | None) -> None:
     """Refuse moments without a zone (whose would it be?) and durations nobody means. UsageError."""
     for name, time in times.items():
+        if isinstance(time, datetime) and time.utcoffset() is not None and not _FIRST <= _utc(time) <= _LAST:
+            raise UsageError(f"{name} {shortened(time)}: a time between the years 1970 and 9998 is needed")
         if isinstance(time, datetime) and time.utcoffset() is None:
             raise UsageError(f"{name} {time.isoformat()} has no time zone: give one, UTC for example")
         if isinstance(time, timedelta) and abs(time) > FARTHEST:
