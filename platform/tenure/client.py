@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import hashlib
-import zlib
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
@@ -14,16 +13,18 @@ from uuid import UUID
 
 from pydantic import BaseModel
 from sqlalchemy import Connection
-from sqlalchemy.orm import Session
 from uuid_utils.compat import uuid7
 
-from tenure import registry, settings
+from tenure import settings
+from tenure.batch import Item as Item
+from tenure.batch import limit_key, limit_reached
+from tenure.batch import submit_many as submit_many
+from tenure.caller import AnyConnection, connection_of, public_spec_of
 from tenure.model import requests
 from tenure.model.errors import (
     ActiveLimitReached,
     IdempotencyConflict,
     InvalidParams,
-    KindIsInternal,
     NoSuchTask,
     NotTerminal,
     TooLate,
@@ -36,19 +37,6 @@ from tenure.store import checkpoints, reads
 from tenure.store.transitions import cancel as cancelling
 from tenure.store.transitions import submit as submitting
 from tenure.why import why as why
-
-AnyConnection = Connection | Session
-_LIMIT_SPACE = 0x7E11 << 32  # upper half of the advisory keys that guard active limits
-
-
-def _connection(source: AnyConnection) -> Connection:
-    return source.connection() if isinstance(source, Session) else source
-
-
-def _spec(kind: str | KindSpec | Kind) -> KindSpec:
-    if isinstance(kind, Kind):
-        return kind.spec
-    return registry.load(settings.load().kind_packages).spec(kind) if isinstance(kind, str) else kind
 
 
 def submit(
@@ -77,9 +65,7 @@ def submit(
     rely on it).
     Raises UnknownKind, InvalidParams, PayloadTooLarge, KindIsInternal, ActiveLimitReached, IdempotencyConflict.
     """
-    spec = _spec(kind)
-    if spec.internal is not None:
-        raise KindIsInternal(f"kind {spec.name} is internal: use {spec.internal}")
+    spec = public_spec_of(kind)
     return create(
         connection, spec, params, initiator=initiator, submitter=submitter, key=key, at=at, start_by=start_by,
         deadline=deadline, priority=priority, labels=labels, scope=scope, exclusive=exclusive,
@@ -119,7 +105,7 @@ def create(
         requests.check_name("scope", scope, shortest=1)
     requests.check_text(note=note)
     requests.check_times(at=at, start_by=start_by, deadline=deadline)
-    database = _connection(connection)
+    database = connection_of(connection)
     submission = submitting.Submission(
         id=task_id or UUID(bytes=uuid7().bytes),
         kind=spec.name,
@@ -168,15 +154,13 @@ def _insert(database: Connection, spec: KindSpec, submission: submitting.Submiss
     if own_id and submitting.taken(database, submission.id) == (False, True):
         raise IdempotencyConflict(f"task {submission.id} has ended and was purged: submit under another id")
     if spec.active_limit is not None:
-        submitting.lock_limits(database, [_LIMIT_SPACE | zlib.crc32(f"{spec.name}\0{submission.submitter}".encode())])
+        submitting.lock_limits(database, [limit_key(spec, submission.submitter)])
         # Whoever held the lock may have submitted this very key: that is the task, and no excess.
         found = _existing(database, submission, own_id)
         if found is not None:
             return found
         if submitting.active_count(database, spec.name, submission.submitter) >= spec.active_limit:
-            raise ActiveLimitReached(
-                f"{spec.active_limit} {spec.name} tasks are active already: wait for one to end, or cancel one"
-            )
+            raise ActiveLimitReached(limit_reached(spec))
     if submitting.insert(database, submission):
         return Submitted(submission.id, True)
     found = _existing(database, submission, own_id)
@@ -204,7 +188,7 @@ def _existing(database: Connection, wanted: submitting.Submission, own_id: bool)
 def get(connection: AnyConnection, task_id: UUID) -> dict[str, Any]:
     """One task whole: id, kind, state, outcome, attempt, crashes, counters, checkpoint, lease, error, summary,
     timestamps, result, stop, history[], attempts[]. Raises NoSuchTask."""
-    database = _connection(connection)
+    database = connection_of(connection)
     row = reads.one(database, task_id)
     if row is None:
         raise NoSuchTask(f"no task {task_id}")
@@ -250,7 +234,7 @@ def get(connection: AnyConnection, task_id: UUID) -> dict[str, Any]:
 def glance(connection: AnyConnection, task_id: UUID) -> dict[str, Any]:
     """id, kind, queue, state, outcome, attempt, error_code, error_message, summary, finished_at, the counters and the
     result, in one cheap statement: for whoever polls. Raises NoSuchTask."""
-    row = reads.glance(_connection(connection), task_id)
+    row = reads.glance(connection_of(connection), task_id)
     if row is None:
         raise NoSuchTask(f"no task {task_id}")
     return row
@@ -268,7 +252,7 @@ def tasks(
 ) -> list[dict[str, Any]]:
     """Task rows, newest first; `before` (an id) continues a listing."""
     return reads.listing(
-        _connection(connection), kind=kind, states=[s.value for s in states], submitter=submitter,
+        connection_of(connection), kind=kind, states=[s.value for s in states], submitter=submitter,
         labels=dict(labels) if labels else None, before=before, limit=limit,
     )  # fmt: skip
 
@@ -280,7 +264,7 @@ def cancel(connection: AnyConnection, task_id: UUID, *, initiator: Initiator, re
     """
     requests.check_initiator(initiator)
     requests.check_text(reason=reason)
-    state, _ = cancelling.request(_connection(connection), task_id, asked_by=str(initiator), reason=reason)
+    state, _ = cancelling.request(connection_of(connection), task_id, asked_by=str(initiator), reason=reason)
     if state is None:
         raise NoSuchTask(f"no task {task_id}")
     found = State(state)
@@ -302,15 +286,13 @@ def retry(
 
     Params are redacted when a task ends: give them anew, unless the kind keeps them or takes none.
     """
-    database = _connection(connection)
+    database = connection_of(connection)
     row = reads.one(database, task_id)
     if row is None:
         raise NoSuchTask(f"no task {task_id}")
     if State(row["state"]) not in TERMINAL:
         raise NotTerminal(f"task {task_id} is {row['state']}: cancel it, or wait for its end")
-    spec = _spec(row["kind"])
-    if spec.internal is not None:
-        raise KindIsInternal(f"kind {spec.name} is internal: use {spec.internal}")
+    spec = public_spec_of(row["kind"])
     body = reads.params(database, task_id) if params is None else params
     if body is None and spec.params.model_fields:
         raise InvalidParams(f"the params of task {task_id} were redacted when it ended: give them again")

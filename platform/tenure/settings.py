@@ -5,7 +5,8 @@ What may change while processes run lives in the table `service_settings` (see s
 
 from __future__ import annotations
 
-from functools import cached_property
+import os
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Annotated
 
@@ -123,7 +124,15 @@ class Settings(BaseSettings):
 
 
 def load() -> Settings:
-    """Settings of this process. Raises InvalidSettings naming each wrong variable; values of secrets are never shown."""
+    """Settings of this process. Raises InvalidSettings naming each wrong variable; values of secrets are never shown.
+
+    Cheap to call: read anew only when a variable has changed.
+    """
+    return _read(tuple((name, value) for name, value in os.environ.items() if name[:7].upper() == "TENURE_"))
+
+
+@lru_cache(maxsize=4)
+def _read(_environment: tuple[tuple[str, str], ...]) -> Settings:
     try:
         return Settings()
     except ValidationError as error:

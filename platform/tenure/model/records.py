@@ -54,10 +54,14 @@ class Claimed:
 
 @dataclass(frozen=True)
 class Submitted:
-    """What `submit` answers: the id, and whether this call made the task or found it by its key."""
+    """What `submit` answers: the id, and whether this call made the task or found it by its key.
+
+    `conflict`, from `submit_many` only: the key belongs to this task with another request; what is wrong, in a sentence.
+    """
 
     id: UUID
     created: bool
+    conflict: str | None = None
 
 
 @dataclass(frozen=True)

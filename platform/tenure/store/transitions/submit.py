@@ -67,7 +67,7 @@ _SUBMIT = text(f"""with
     e as ({event("t", "'submit'", note="cast(:note as text)")}),
     q as (select * from t where state = 'queued' and :hinted),
     h as ({hint("q")})
-    select id from t""").bindparams(
+    select id, case when :hinted then ({HINT_NOTIFY}) end from t""").bindparams(
     bindparam("labels", type_=JSONB),
     bindparam("available_at", type_=TIMESTAMP(timezone=True)),
     bindparam("start_by", type_=TIMESTAMP(timezone=True)),
@@ -100,10 +100,7 @@ def insert(connection: Connection, submission: Submission) -> bool:
         "initiator_name": initiator.name,
         "labels": submission.labels or {},
     }
-    made = connection.execute(_SUBMIT, values).scalar()
-    if made is not None and submission.hinted:
-        connection.execute(text(HINT_NOTIFY))
-    return made is not None
+    return connection.execute(_SUBMIT, values).first() is not None
 
 
 def by_key(connection: Connection, submitter: str, key: str) -> tuple[UUID, str, bytes] | None:
