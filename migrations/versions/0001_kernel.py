@@ -82,7 +82,8 @@ create trigger tasks_stay_terminal before update on tasks for each row
 
 create table task_params (
     task_id uuid primary key references tasks on delete cascade,
-    params jsonb not null
+    params jsonb not null,
+    params_version smallint not null default 1 check (params_version >= 1)
 );
 create table task_results (
     task_id uuid primary key references tasks on delete cascade,

@@ -40,6 +40,7 @@ class Item:
     priority: int | None = None
     labels: Mapping[str, str] | None = None
     scope: str | None = None
+    exclusive: bool | None = None
 
 
 def limit_key(spec: KindSpec, submitter: str) -> int:
@@ -64,6 +65,7 @@ def submit_many(
     priority: int | None = None,
     labels: Mapping[str, str] | None = None,
     scope: str | None = None,
+    exclusive: bool | None = None,
     activity: UUID | None = None,
 ) -> list[Submitted]:
     """Create tasks of one public kind, a thousand to a round trip; answers for each item, in their order.
@@ -76,7 +78,7 @@ def submit_many(
     spec = public_spec_of(kind)
     requests.check_initiator(initiator)
     requests.check_name("submitter", submitter)
-    common = Item(None, None, at, start_by, deadline, priority, labels, scope)
+    common = Item(None, None, at, start_by, deadline, priority, labels, scope, exclusive)
     _check(common)
     limit = settings.load().params_bytes
     rows = [_row(spec, item, common, index, limit) for index, item in enumerate(items)]
@@ -93,7 +95,8 @@ def _check(item: Item) -> None:
         requests.check_name("idempotency_key", item.key, shortest=1)
     requests.check_labels(item.labels)
     requests.check_priority(item.priority)
-    requests.check_text(scope=item.scope)
+    if item.scope is not None:
+        requests.check_name("scope", item.scope, shortest=1)
     requests.check_times(at=item.at, start_by=item.start_by, deadline=item.deadline)
 
 
@@ -106,19 +109,20 @@ def _row(spec: KindSpec, item: Item | Params, common: Item, index: int, limit: i
     except TenureError as error:
         raise type(error)(f"item {index}: {error}") from None
 
-    def either(name: str) -> Any:
+    def either(name: str, last: Any = None) -> Any:
         value = getattr(own, name)
-        return getattr(common, name) if value is None else value
+        value = getattr(common, name) if value is None else value
+        return last if value is None else value
 
-    priority = either("priority")
     return Row(
         id=UUID(bytes=uuid7().bytes),
         params=body,
         request_hash=hashlib.sha256(body.encode()).hexdigest(),
         key=own.key,
-        priority=spec.priority if priority is None else priority,
-        labels=dict(either("labels") or {}),
-        scope=either("scope"),
+        priority=either("priority", spec.priority),
+        labels=dict(either("labels", {})),
+        scope=either("scope", spec.scope),
+        exclusive=either("exclusive", spec.exclusive),
         at=either("at"),
         start_by=either("start_by"),
         deadline=either("deadline"),
@@ -131,7 +135,7 @@ def _hold_limit(database: Connection, spec: KindSpec, rows: list[Row], submitter
         return
     submitting.lock_limits(database, [limit_key(spec, submitter)])
     seen = set(by_keys(database, submitter, [row.key for row in rows if row.key is not None]))
-    room = spec.active_limit - submitting.active_count(database, spec.name, submitter)
+    room = spec.active_limit - submitting.active_count(database, spec.names, submitter)
     for index, row in enumerate(rows):
         if row.key is not None:
             if row.key in seen:
@@ -148,7 +152,7 @@ def _answer(spec: KindSpec, row: Row, known: dict[str, tuple[UUID, str, str]]) -
     if found is None:
         raise IdempotencyConflict("an idempotency key was taken and freed again meanwhile: submit once more")
     task_id, kind, request_hash = found
-    if (kind, request_hash) == (spec.name, row.request_hash):
+    if kind in spec.names and request_hash == row.request_hash:
         return Submitted(task_id, False)
     said = f"idempotency key {shortened(row.key)!r} belongs to task {task_id} with another request"
     return Submitted(task_id, False, said)

@@ -112,6 +112,7 @@ def create(
         queue=spec.queue,
         priority=spec.priority if priority is None else priority,
         params=body,
+        params_version=spec.version,
         request_hash=hashlib.sha256(body.encode()).digest(),
         initiator=initiator,
         max_attempts=spec.max_attempts,
@@ -156,20 +157,20 @@ def _insert(database: Connection, spec: KindSpec, submission: submitting.Submiss
     if spec.active_limit is not None:
         submitting.lock_limits(database, [limit_key(spec, submission.submitter)])
         # Whoever held the lock may have submitted this very key: that is the task, and no excess.
-        found = _existing(database, submission, own_id)
+        found = _existing(database, spec, submission, own_id)
         if found is not None:
             return found
-        if submitting.active_count(database, spec.name, submission.submitter) >= spec.active_limit:
+        if submitting.active_count(database, spec.names, submission.submitter) >= spec.active_limit:
             raise ActiveLimitReached(limit_reached(spec))
     if submitting.insert(database, submission):
         return Submitted(submission.id, True)
-    found = _existing(database, submission, own_id)
+    found = _existing(database, spec, submission, own_id)
     if found is None:
         raise IdempotencyConflict("the idempotency key was taken and freed again meanwhile: submit once more")
     return found
 
 
-def _existing(database: Connection, wanted: submitting.Submission, own_id: bool) -> Submitted | None:
+def _existing(database: Connection, spec: KindSpec, wanted: submitting.Submission, own_id: bool) -> Submitted | None:
     row, said = None, f"task id {wanted.id}"
     if wanted.key is not None:
         row, said = (
@@ -180,7 +181,7 @@ def _existing(database: Connection, wanted: submitting.Submission, own_id: bool)
         row, said = submitting.by_id(database, wanted.id), f"task id {wanted.id}"
     if row is None:
         return None
-    if row[1:] != (wanted.kind, wanted.request_hash):
+    if row[1] not in spec.names or row[2] != wanted.request_hash:
         raise IdempotencyConflict(f"{said} belongs to task {row[0]} with another request")
     return Submitted(row[0], False)
 
@@ -293,7 +294,9 @@ def retry(
     if State(row["state"]) not in TERMINAL:
         raise NotTerminal(f"task {task_id} is {row['state']}: cancel it, or wait for its end")
     spec = public_spec_of(row["kind"])
-    body = reads.params(database, task_id) if params is None else params
+    body, kept = params, reads.params(database, task_id)
+    if body is None and kept is not None:
+        body = spec.upgraded(*kept)
     if body is None and spec.params.model_fields:
         raise InvalidParams(f"the params of task {task_id} were redacted when it ended: give them again")
     return create(

@@ -19,7 +19,7 @@ GROUP = "tenure.kinds"
 
 
 class Registry:
-    """Kinds by name. `spec` and `kind` raise UnknownKind, naming what is known."""
+    """Kinds by name, or by an alias. `spec` and `kind` raise UnknownKind, naming what is known."""
 
     def __init__(self, kinds: Iterable[Kind]) -> None:
         self._kinds: dict[str, Kind] = {}
@@ -27,10 +27,20 @@ class Registry:
             known = self._kinds.setdefault(kind.spec.name, kind)
             if known is not kind:
                 raise InvalidKind(f"kind {kind.spec.name} is declared twice: rename one of them")
+        self._called = dict(self._kinds)
+        for kind in self._kinds.values():
+            for alias in kind.spec.aliases:
+                if self._called.setdefault(alias, kind) is not kind:
+                    raise InvalidKind(f"kind {kind.spec.name}: its alias {alias} is another kind's name")
 
     @property
     def names(self) -> list[str]:
         return sorted(self._kinds)
+
+    @property
+    def claimable(self) -> list[str]:
+        """All names that tasks of these kinds may carry: their own, and those they had before."""
+        return sorted(self._called)
 
     @property
     def specs(self) -> list[KindSpec]:
@@ -42,7 +52,7 @@ class Registry:
 
     def kind(self, name: str) -> Kind:
         try:
-            return self._kinds[name]
+            return self._called[name]
         except KeyError:
             raise UnknownKind(
                 f"unknown kind {shortened(name)!r}: known here are {', '.join(self.names) or 'none'} (see TENURE_KINDS)"
@@ -52,7 +62,7 @@ class Registry:
         return self.kind(name).spec
 
     def __contains__(self, name: str) -> bool:
-        return name in self._kinds
+        return name in self._called
 
 
 def _modules(package: str) -> Iterator[ModuleType]:

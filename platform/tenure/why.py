@@ -34,6 +34,8 @@ def why(connection: Connection | Session, task_id: UUID) -> dict[str, Any]:
         "overdue": overdue,
     }
     holder = store.holder(database, task_id)
+    if facts["state"] == State.QUEUED:
+        facts["handed_back"] = store.handed_back(database, task_id)
     shown = ("id", "kind", "queue", "scope", "state", "outcome", "claimable", "ahead", "limits")
     return {
         **{name: facts[name] for name in shown},
@@ -96,6 +98,8 @@ def _blocked(facts: dict[str, Any], state: State) -> Iterator[Reason]:
 
 
 def _unserved(facts: dict[str, Any]) -> Iterator[Reason]:
+    if said := facts.get("handed_back"):
+        yield "unknown_version", f"{said}: it waits for a worker of the version that submitted it"
     if not facts["workers"]:
         yield "no_worker", "no worker is alive: start one with `tenure worker`"
     elif not facts["knowing"]:

@@ -51,7 +51,7 @@ def rows_of(database: Database, made: Submitted) -> dict[str, Any]:
 
 def test_a_batch_writes_for_each_item_what_a_single_submission_writes(database: Database) -> None:
     options: dict[str, Any] = {
-        "labels": {"team": "x", "é": '"'}, "scope": "s", "priority": 3, "start_by": AT + timedelta(days=1),
+        "labels": {"team": "x", "é": '"'}, "scope": "s", "exclusive": True, "priority": 3, "start_by": AT + timedelta(days=1),
         "deadline": timedelta(days=2),
     }  # fmt: skip
     params = {"a": 1.5, "b": "é\\ \u2028", "c": [None, True], "big": 10**400}

@@ -2,16 +2,17 @@
 
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from multiprocessing.connection import Connection
 
 import pytest
 from sqlalchemy import text
 
+from tenure.model.kinds import kind
 from tests.support.databases import Database
 from tests.support.forks import Child, forked
-from tests.support.kinds.count import COUNT, count
+from tests.support.kinds.count import COUNT, Count, count
 from tests.support.submitted import Tasks, scaled
 from tests.support.submitters import NAME, TABLE, submitter
 from tests.support.until import until
@@ -19,6 +20,7 @@ from tests.support.workers import Worker
 
 SUBMISSIONS = scaled(500, 10_000)
 SUBMITTERS = 3
+OLD_NAME = kind("tests.tally", params=Count, queue=COUNT.queue)(count.body)
 LIFE_S = (0.05, scaled(1, 3))
 
 _DIFFERENT = """(select task_id from submissions except all select id from tasks)
@@ -57,22 +59,34 @@ class Crowd:
         child.kill()
 
 
+@pytest.fixture(scope="module")
+def worker(module_database: Database, module_broker: str) -> Iterator[Worker]:
+    with Worker(module_database.url, module_broker, queues=COUNT.queue) as made:
+        yield made.wait_ready()
+
+
+def test_a_worker_runs_what_was_submitted_under_a_name_the_kind_had_before(tasks: Tasks, worker: Worker) -> None:
+    ids = tasks.submit(OLD_NAME, 3, rows=2)
+    tasks.wait_ended(ids, 30, watch=[worker])
+    assert tasks.states(ids) == {"succeeded": 3}
+    for table in ("task_events", "task_attempts", "activities", "tasks"):  # the next test counts all there are
+        tasks.rows(f"delete from {table} where true returning 1")
+
+
 @pytest.mark.timeout(900)
 def test_what_was_committed_runs_once_and_what_was_not_never_existed(
-    module_database: Database, module_broker: str, tasks: Tasks
+    module_database: Database, tasks: Tasks, worker: Worker
 ) -> None:
     with module_database.engine.begin() as connection:
         connection.execute(text(TABLE))
-    with Worker(module_database.url, module_broker, queues=COUNT.queue) as worker:
-        worker.wait_ready()
-        crowd = Crowd(module_database)
-        crowd.run_until(tasks, SUBMISSIONS)
-        assert crowd.lives >= SUBMITTERS
-        # The server may be in the commit of one that was killed: that, too, is a commit.
-        until(lambda: not tasks.rows("select 1 from pg_stat_activity where application_name = :name", name=NAME))
-        ids = [row[0] for row in tasks.rows("select task_id from submissions")]
-        tasks.wait_ended(ids, scaled(60, 300), watch=[worker])
-        assert tasks.rows(_DIFFERENT) == []
-        assert tasks.rows(_NOT_ONCE) == []
-        assert tasks.rows(_NOBODYS) == []
-        assert len(ids) >= SUBMISSIONS
+    crowd = Crowd(module_database)
+    crowd.run_until(tasks, SUBMISSIONS)
+    assert crowd.lives >= SUBMITTERS
+    # The server may be in the commit of one that was killed: that, too, is a commit.
+    until(lambda: not tasks.rows("select 1 from pg_stat_activity where application_name = :name", name=NAME))
+    ids = [row[0] for row in tasks.rows("select task_id from submissions")]
+    tasks.wait_ended(ids, scaled(60, 300), watch=[worker])
+    assert tasks.rows(_DIFFERENT) == []
+    assert tasks.rows(_NOT_ONCE) == []
+    assert tasks.rows(_NOBODYS) == []
+    assert len(ids) >= SUBMISSIONS

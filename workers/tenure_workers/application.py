@@ -34,7 +34,7 @@ def application() -> TenureCelery:
 
 
 def _register(app: TenureCelery, kinds: Registry) -> None:
-    for name in kinds.names:
+    for name in kinds.claimable:
         # Main never sees run-on tasks: the child sends the events of all of them itself.
         # Not shared: another app in this process that knows the same kinds only submits.
         made = {"base": KindTask, "Request": "tenure_workers.request:Request", "shared": False, "bind": True}

@@ -129,7 +129,7 @@ class Lifecycle:
         queues = sorted(str(name) for name in sender.app.amqp.queues.consume_from)
         slots = len(self._channel)
         boot = Boot(
-            self._boot_id, sender.hostname, "worker", self._pid, __version__, slots, queues, self._registry.names, instance(),
+            self._boot_id, sender.hostname, "worker", self._pid, __version__, slots, queues, self._registry.claimable, instance(),
         )  # fmt: skip
         keeper = Keeper(
             self._settings, self._channel, boot, self._registry,

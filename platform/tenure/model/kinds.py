@@ -5,7 +5,8 @@ A kind is one file in a package named by the entry point `tenure.kinds` or TENUR
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from tenure.runtime.attempt import Attempt
 
 NAME_BYTES = 200
+Upgrade = Callable[[dict[str, Any]], Mapping[str, Any]]
 
 
 class NoParams(BaseModel):
@@ -54,6 +56,11 @@ class KindSpec:
     plans: bool = False
     tiny: bool = False
     active_limit: int | None = None  # per submitter
+    version: int = 1  # of the params; a task carries the version it was submitted with
+    upgrades: Mapping[int, Upgrade] = field(
+        default_factory=dict, hash=False
+    )  # n: params of version n as those of n + 1
+    aliases: tuple[str, ...] = ()  # names this kind had before: tasks that carry one are run as this kind
     limit: int | None = None  # so many of it run at once, unless an operator set another number
     scope: str | None = None  # what its tasks touch outside, unless a submission says another
     scope_limit: int | None = None  # so many tasks run at once in a scope that has no limit of its own
@@ -79,6 +86,40 @@ class KindSpec:
             number: int | None = getattr(self, name)
             if number is not None and not 1 <= number < 2**31:
                 raise InvalidKind(f"kind {self.name}: {name} must be at least 1")
+        self._check_names_and_versions()
+
+    def _check_names_and_versions(self) -> None:
+        if not 1 <= self.version <= 32767:
+            raise InvalidKind(f"kind {self.name}: version must be 1 to 32767")
+        if self.oldest < 1 or sorted(self.upgrades) != list(range(self.oldest, self.version)):
+            raise InvalidKind(f"kind {self.name}: upgrades must lead step by step to version {self.version}")
+        for alias in self.aliases:
+            if not alias or len(alias.encode()) > NAME_BYTES or alias.split() != [alias] or alias == self.name:
+                raise InvalidKind(f"kind {self.name}: alias {shortened(alias)!r}: another name without spaces")
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Its name and its aliases."""
+        return (self.name, *self.aliases)
+
+    @property
+    def oldest(self) -> int:
+        """The oldest version of params that can be read."""
+        return min(self.upgrades, default=self.version)
+
+    def accepts(self, version: int) -> bool:
+        """Whether stored params of this version can be read."""
+        return self.oldest <= version <= self.version
+
+    def upgraded(self, params: Any, version: int) -> Any:
+        """Params of an older version as those of ours, not validated. Raises InvalidParams where no upgrade leads."""
+        if not self.accepts(version):
+            raise InvalidParams(
+                f"{self.name}: params are of version {version}, known are {self.oldest} to {self.version}"
+            )
+        for step in range(version, self.version):
+            params = self.upgrades[step](params)
+        return params
 
     @property
     def run_limit_interval(self) -> timedelta | None:
@@ -96,9 +137,12 @@ class KindSpec:
         except ValidationError as error:
             raise InvalidParams(f"{self.name}: {_first(error, own_checks=own_checks)}") from None
 
-    def stored(self, params: str | None) -> BaseModel:
-        """Params as the task carries them (JSON text). Raises InvalidParams, whose line is fit to be stored."""
+    def stored(self, params: str | None, version: int | None = None) -> BaseModel:
+        """Params as the task carries them (JSON text), of ours or an older version. Raises InvalidParams, whose line is
+        fit to be stored."""
         try:
+            if version is not None and version != self.version:
+                return self.params.model_validate_json(json.dumps(self.upgraded(json.loads(params or "{}"), version)))
             return self.params.model_validate_json(params or "{}")
         except ValidationError as error:
             raise InvalidParams(f"{self.name}: {_first(error, own_checks=False)}") from None

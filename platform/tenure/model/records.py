@@ -50,6 +50,7 @@ class Claimed:
     cursor: str | None  # JSON text of the last checkpoint
     sequence: int
     seconds_left: float | None  # to the deadline
+    params_version: int = 1
 
 
 @dataclass(frozen=True)
@@ -74,7 +75,7 @@ class Ended:
     error_code: str | None = None
     error_message: str | None = None
     activity: str = "complete"
-    available_after: float | None = None  # seconds, for retry_later
+    available_after: float | None = None  # seconds, for retry_later and for a release that must not be taken at once
 
 
 @dataclass(frozen=True)

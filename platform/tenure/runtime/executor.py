@@ -77,11 +77,11 @@ class Executor:
         )
         self._control = Control(seat, shutdown, self._connections, leave)
         self._control.start()
-        self._hot = Hotline(settings, registry.names, holder, shutdown)
+        self._hot = Hotline(settings, registry.claimable, holder, shutdown)
         self._log = structlog.get_logger("tenure.executor")
         self._leaving: SystemExit | None = None
         self._outside: set[int] = set()
-        self._tiny = [spec.name for spec in registry.specs if spec.tiny]
+        self._tiny = [name for spec in registry.specs if spec.tiny for name in spec.names]
 
     def run(self, task_id: UUID | str) -> int:
         """Claim this task and run on from it; how many tasks were run. 0: nothing to claim, acknowledge and forget."""
@@ -118,7 +118,7 @@ class Executor:
         spec = self._registry.spec(claimed.kind)
         if spec.tiny and all(one.how is outcome.SUCCEEDED for one in ran):
             return RunOn(spec.queue, self._tiny, min(BATCH, left))
-        return RunOn(spec.queue, self._registry.names)
+        return RunOn(spec.queue, self._registry.claimable)
 
     def _run_all(self, got: list[Claimed]) -> list[Ran]:
         ran: list[Ran] = []
@@ -131,6 +131,11 @@ class Executor:
                 ran.append(Ran(claimed, outcome.RELEASE, None, None, 0.0))  # claimed, but its body never began
                 continue
             spec = self._registry.spec(claimed.kind)
+            if not spec.accepts(claimed.params_version):
+                how = outcome.unknown_version(spec, claimed.params_version)
+                self._log.warning(how.error_code, task_id=str(claimed.lease.task_id), kind=claimed.kind)
+                ran.append(Ran(claimed, how, None, None, 0.0))
+                continue
             drain = spec.drain if spec.on_shutdown == "finish" else 0.0
             self._seat.hold(
                 claimed.lease.token,
@@ -159,7 +164,7 @@ class Executor:
         self._control.watch(attempt)
         try:
             with signals_let_in(self._outside):
-                answer = kind.body(attempt, kind.spec.stored(claimed.params))
+                answer = kind.body(attempt, kind.spec.stored(claimed.params, claimed.params_version))
             result = outcome.encode_result(answer, self._settings.result_bytes)
             how = self._of_counters(attempt)
         except BaseException as error:

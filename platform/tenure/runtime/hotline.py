@@ -130,7 +130,7 @@ class Hotline:
             settled = self.session.recover_one(lease, self._settings.crash_bound)
             return settled and replace(how, state=settled[0], outcome=settled[1])
         if how.verb == "release":
-            done = self.session.release(lease)
+            done = self.session.release(lease, how)
         elif how.verb == "retry_later":
             done = self.session.retry_later(lease, how)
         else:

@@ -28,6 +28,8 @@ PARTIALLY = Ended("partially_succeed", "partially_succeeded", activity="complete
 CANCELLED = Ended("acknowledge_cancel", "cancelled", activity="cancelled")
 RELEASE = Ended("release", "queued")
 LOST = Ended("lost", "")  # nothing may be written: another attempt may hold the task
+UNKNOWN_VERSION = "unknown_version"
+UNKNOWN_VERSION_PAUSE = 10.0  # s until a worker looks again; each look is written into the task's history
 DISCONNECTED = Ended("recover", "")  # the database went away under the body: settled as a lost worker's task is
 
 _SIGNALS = {signal.SIGTERM, signal.SIGQUIT, signal.SIGINT, signal.SIGUSR1, signal.SIGABRT}
@@ -62,6 +64,13 @@ def storable(text: str) -> str:
 UNSTORABLE = failed(
     "error", "invalid_result", "what the task said at its end cannot be stored: see its result and summary"
 )
+
+
+def unknown_version(spec: KindSpec, version: int) -> Ended:
+    """Params that this worker cannot read: the task goes back, for a worker that can."""
+    known = f"{spec.oldest} to {spec.version}" if spec.oldest < spec.version else f"{spec.version}"
+    said = f"its params are of version {version}, the worker that looked knows {known}"
+    return Ended("release", "queued", None, UNKNOWN_VERSION, said, available_after=UNKNOWN_VERSION_PAUSE)
 
 
 def encode_result(value: object, limit: int) -> str | None:

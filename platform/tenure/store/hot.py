@@ -89,6 +89,12 @@ def _prepared(name: str, sql: str) -> tuple[str, str]:
     return prepare, execute if order else f"execute tenure_{name}"
 
 
+def _params(stored: str | None) -> tuple[int, str | None]:
+    """(version, JSON text) of what a claim answers in one column; without params, as if of version 1."""
+    version, _, params = (stored or "1 ").partition(" ")
+    return int(version), params or None
+
+
 _PREPARED = {name: _prepared(name, sql) for name, sql in _STATEMENTS.items()}
 
 
@@ -188,9 +194,12 @@ class HotSession:
         values = {"delay": how.available_after, "error_code": how.error_code, "error_message": message}
         return bool(self._run("retry_later", {**self._of(lease), **values}))
 
-    def release(self, lease: Lease) -> bool:
-        """Hand the task on: queued again, the attempt given back, its checkpoint kept. False: the lease is lost."""
-        done = bool(self._run("release", self._of(lease)))
+    def release(self, lease: Lease, how: Ended | None = None) -> bool:
+        """Hand the task on: queued again, the attempt given back, its checkpoint kept; with `how`, only after a while,
+        and saying why. False: the lease is lost."""
+        why = how or Ended("release", "queued")
+        values = {"delay": why.available_after, "error_code": why.error_code, "error_message": why.error_message}
+        done = bool(self._run("release", {**self._of(lease), **values}))
         if done:
             self._cursor.execute(HINT_NOTIFY)
         return done
@@ -241,7 +250,8 @@ class HotSession:
                 crashes=r[5],
                 max_attempts=r[6],
                 activity_id=UUID(r[7]),
-                params=r[8],
+                params=_params(r[8])[1],
+                params_version=_params(r[8])[0],
                 cursor=r[9],
                 sequence=r[10] or 0,
                 seconds_left=r[11],

@@ -98,9 +98,11 @@ def lease(connection: Connection, task_id: UUID) -> Row | None:
     return found[0] if found else None
 
 
-def params(connection: Connection, task_id: UUID) -> Any:
-    """The params as stored, or None once they are redacted."""
-    return connection.execute(select(task_params.c.params).where(task_params.c.task_id == task_id)).scalar()
+def params(connection: Connection, task_id: UUID) -> tuple[Any, int] | None:
+    """(params as stored, their version), or None once they are redacted."""
+    columns = (task_params.c.params, task_params.c.params_version)
+    row = connection.execute(select(*columns).where(task_params.c.task_id == task_id)).first()
+    return None if row is None else (row[0], row[1])
 
 
 def result(connection: Connection, task_id: UUID) -> Any:

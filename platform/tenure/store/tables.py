@@ -47,7 +47,9 @@ tasks = Table(
     Column("labels", JSONB),
     Column("run_limit", Interval),
 )
-task_params = Table("task_params", metadata, _key("task_id"), Column("params", JSONB))
+task_params = Table(
+    "task_params", metadata, _key("task_id"), Column("params", JSONB), Column("params_version", SmallInteger)
+)
 task_results = Table("task_results", metadata, _key("task_id"), Column("result", JSONB))
 task_leases = Table(
     "task_leases",

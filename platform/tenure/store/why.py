@@ -86,3 +86,14 @@ def holder(connection: Connection, task_id: UUID) -> dict[str, Any] | None:
     """Who holds the task: token, node, pid, worker, seconds_left of the lease; None when nobody does."""
     row = connection.execute(_HOLDER, {"id": task_id}).mappings().first()
     return None if row is None else dict(row)
+
+
+_HANDED_BACK = text("""select error_message from task_attempts where task_id = :id and how = 'released'
+    and error_code = 'unknown_version' and ended_at > clock_timestamp() - interval '1 minute'
+    order by created_at desc limit 1""")
+
+
+def handed_back(connection: Connection, task_id: UUID) -> str | None:
+    """What a worker said that has just handed the task back because it cannot read its params; None: none has."""
+    said: str | None = connection.execute(_HANDED_BACK, {"id": task_id}).scalar()
+    return said

@@ -14,7 +14,7 @@ class Count(BaseModel):
     note: str = ""
 
 
-COUNT = KindSpec("tests.count", params=Count, queue="counting", max_attempts=3)
+COUNT = KindSpec("tests.count", params=Count, queue="counting", max_attempts=3, aliases=("tests.tally",))
 
 
 @kind(COUNT)

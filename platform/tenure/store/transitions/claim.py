@@ -46,7 +46,7 @@ def claiming(which: str, guard: str = "true") -> str:
 
 
 GOT = """select 'got', t.id::text, t.kind, l.token, t.attempt, t.crashes, t.max_attempts, t.activity_id::text,
-       (select p.params::text from task_params p where p.task_id = t.id),
+       (select p.params_version || ' ' || p.params::text from task_params p where p.task_id = t.id),
        (select c.cursor::text from task_checkpoints c where c.task_id = t.id),
        (select c.sequence from task_checkpoints c where c.task_id = t.id),
        extract(epoch from l.deadline - clock_timestamp())::float8

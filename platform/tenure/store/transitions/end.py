@@ -49,9 +49,9 @@ RELEASE = f"""with
     d as (delete from task_leases where {ONE} returning *),
     eu as (update tasks set state = 'queued', attempt = attempt - 1
            where id {of("d", "task_id")} returning {HINTED}),
-    ea as ({attempt_row("d", "'released'")}),
-    ee as ({event("eu", "'release'", token="(select token from d)")}),
-    eh as ({hint("eu")})
+    ea as ({attempt_row("d", "'released'", code=":error_code", message=":error_message")}),
+    ee as ({event("eu", "'release'", token="(select token from d)", note=":error_code")}),
+    eh as ({hint("eu", not_before="clock_timestamp() + make_interval(secs => :delay)")})
     select id from eu"""
 
 # validating → running, in its own transaction, lease first (the documented lock order).

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -42,6 +43,7 @@ class Submission:
     activity_id: UUID | None = None
     retry_of: UUID | None = None
     note: str | None = None
+    params_version: int = 1
     hinted: bool = True  # False: the message at hand is the hint
 
 
@@ -60,7 +62,7 @@ _SUBMIT = text(f"""with
               coalesce(cast(:activity_id as uuid), :id), cast(:retry_of as uuid)
           on conflict do nothing
           returning {HINTED}, activity_id),
-    p as (insert into task_params (task_id, params) select id, cast(:params as jsonb) from t),
+    p as (insert into task_params (task_id, params, params_version) select id, cast(:params as jsonb), :params_version from t),
     a as (insert into activities (id, task_id, initiator_type, initiator_id, initiator_name, target_type, target_name)
           select activity_id, id, :initiator_type, :initiator_id, :initiator_name, 'task', kind from t
           where cast(:activity_id as uuid) is null),
@@ -82,7 +84,7 @@ _BY_ID = text("select id, kind, request_hash from tasks where id = :id")
 _TAKEN = text("""select exists (select 1 from tasks where id = :id),
     exists (select 1 from adopted_ids where id = :id)""")
 
-_ACTIVE_COUNT = text("""select count(*) from tasks where kind = :kind and submitter = :submitter
+_ACTIVE_COUNT = text("""select count(*) from tasks where kind = any(:kinds) and submitter = :submitter
     and state not in ('succeeded','partially_succeeded','failed','cancelled')""")
 # Sorted by the database itself, so that two callers with several kinds take them in one order.
 _LIMIT_LOCKS = text("select pg_advisory_xact_lock(k) from unnest(:keys) k order by k").bindparams(
@@ -121,9 +123,9 @@ def taken(connection: Connection, task_id: UUID) -> tuple[bool, bool]:
     return bool(row[0]), bool(row[1])
 
 
-def active_count(connection: Connection, kind: str, submitter: str) -> int:
-    """Tasks of this kind and submitter that have not ended. Call it under `lock_limits`."""
-    return int(connection.execute(_ACTIVE_COUNT, {"kind": kind, "submitter": submitter}).scalar_one())
+def active_count(connection: Connection, kinds: Sequence[str], submitter: str) -> int:
+    """Tasks of these kinds and this submitter that have not ended. Call it under `lock_limits`."""
+    return int(connection.execute(_ACTIVE_COUNT, {"kinds": list(kinds), "submitter": submitter}).scalar_one())
 
 
 def lock_limits(connection: Connection, keys: list[int]) -> None:

@@ -13,7 +13,7 @@ from sqlalchemy.dialects.postgresql import ARRAY
 
 from tenure.model.kinds import KindSpec
 from tenure.model.records import Initiator
-from tenure.store.transitions.parts import HINT_NOTIFY, event, hint
+from tenure.store.transitions.parts import HINT_NOTIFY, HINTED, event, hint
 
 BATCH = 1000
 BATCH_CHARACTERS = 8 << 20  # of rows in one statement: a batch of large params must not grow to a gigabyte
@@ -30,6 +30,7 @@ class Row:
     priority: int
     labels: dict[str, str]
     scope: str | None
+    exclusive: bool
     at: datetime | None
     start_by: datetime | None
     deadline: datetime | timedelta | None
@@ -41,6 +42,8 @@ class Row:
             given["key"] = self.key
         if self.labels:
             given["labels"] = self.labels
+        if self.exclusive:
+            given["exclusive"] = True
         if self.scope is not None:
             given["scope"] = self.scope
         for name, time in (("available_at", self.at), ("start_by", self.start_by), ("deadline", self.deadline)):
@@ -54,22 +57,23 @@ class Row:
 # Keys are inserted in one order by everybody: two callers with the same keys wait for each other, and do not deadlock.
 _SUBMIT = text(f"""with
     r as materialized (select * from json_to_recordset(cast(:rows as json)) as r(id uuid, params jsonb, hash text, key text,
-              priority smallint, labels jsonb, scope text, available_at timestamptz, start_by timestamptz,
+              priority smallint, labels jsonb, scope text, exclusive boolean, available_at timestamptz, start_by timestamptz,
               deadline timestamptz, deadline_in float8)),
     t as (insert into tasks (id, kind, queue, priority, state, request_hash, idempotency_key, submitter,
-              initiator_type, initiator_id, initiator_name, labels, scope, available_at, start_by, deadline,
+              initiator_type, initiator_id, initiator_name, labels, scope, exclusive, available_at, start_by, deadline,
               run_limit, max_attempts, on_lost, keep_params, plans, activity_id)
           select r.id, :kind, :queue, r.priority,
               case when r.available_at > clock_timestamp() then 'scheduled' else 'queued' end,
               decode(r.hash, 'hex'), r.key, :submitter, :initiator_type, :initiator_id, :initiator_name,
-              coalesce(r.labels, '{{}}'), r.scope, coalesce(r.available_at, clock_timestamp()), r.start_by,
+              coalesce(r.labels, '{{}}'), r.scope, coalesce(r.exclusive, false), coalesce(r.available_at, clock_timestamp()), r.start_by,
               coalesce(r.deadline, clock_timestamp() + make_interval(secs => r.deadline_in)),
               cast(:run_limit as interval), :max_attempts, :on_lost, :keep_params, :plans,
               coalesce(cast(:activity_id as uuid), r.id)
           from r order by r.key collate "C", r.id
           on conflict do nothing
-          returning id, state, kind, queue, priority, scope, available_at, activity_id),
-    p as (insert into task_params (task_id, params) select r.id, coalesce(r.params, 'null') from r join t on t.id = r.id),
+          returning {HINTED}, activity_id),
+    p as (insert into task_params (task_id, params, params_version)
+          select r.id, coalesce(r.params, 'null'), :params_version from r join t on t.id = r.id),
     a as (insert into activities (id, task_id, initiator_type, initiator_id, initiator_name, target_type, target_name)
           select activity_id, id, :initiator_type, :initiator_id, :initiator_name, 'task', kind from t
           where cast(:activity_id as uuid) is null),
@@ -97,7 +101,7 @@ def insert_many(
         "kind": spec.name, "queue": spec.queue, "submitter": submitter, "initiator_type": initiator.type,
         "initiator_id": initiator.id, "initiator_name": initiator.name, "run_limit": spec.run_limit_interval,
         "max_attempts": spec.max_attempts, "on_lost": spec.on_lost, "keep_params": spec.keep_params is not None,
-        "plans": spec.plans, "activity_id": activity_id,
+        "plans": spec.plans, "params_version": spec.version, "activity_id": activity_id,
     }  # fmt: skip
     made: set[UUID] = set()
     # One order over all batches as well, for the same reason.
