@@ -1,4 +1,4 @@
-"""submit, get, list, cancel, retry: the verbs of an application, in the caller's own transaction.
+"""submit, get, list, wait, cancel, retry: the verbs of an application, in the caller's own transaction.
 
 `connection` is a SQLAlchemy Connection or ORM Session; nothing here commits. An application needs no broker.
 """
@@ -13,6 +13,7 @@ from uuid import UUID
 
 from pydantic import BaseModel
 from sqlalchemy import Connection
+from sqlalchemy.exc import DBAPIError
 from uuid_utils.compat import uuid7
 
 from tenure import settings
@@ -23,9 +24,11 @@ from tenure.caller import AnyConnection, connection_of, public_spec_of
 from tenure.model import requests
 from tenure.model.errors import (
     ActiveLimitReached,
+    DatabaseUnavailable,
     IdempotencyConflict,
     InvalidParams,
     NoSuchTask,
+    NotEnded,
     NotTerminal,
     TooLate,
     shortened,
@@ -36,6 +39,7 @@ from tenure.model.states import TERMINAL, State
 from tenure.store import checkpoints, reads
 from tenure.store.transitions import cancel as cancelling
 from tenure.store.transitions import submit as submitting
+from tenure.waiting import Patience, Source, naps, opener
 from tenure.why import why as why
 
 
@@ -239,6 +243,26 @@ def glance(connection: AnyConnection, task_id: UUID) -> dict[str, Any]:
     if row is None:
         raise NoSuchTask(f"no task {task_id}")
     return row
+
+
+def wait(source: Source, task_id: UUID, timeout: float | None = None) -> dict[str, Any]:
+    """The task whole, as `get` answers it, once it has ended, however it ended.
+
+    `source` is a URL, an engine, or what makes connections or sessions (a sessionmaker): each look has a transaction of
+    its own. A database that goes away for less than a minute is waited for. Raises NotEnded after `timeout` seconds (0
+    looks once), NoSuchTask, DatabaseUnavailable.
+    """
+    patience = Patience()
+    with opener(source) as opened:
+        for _ in naps(timeout):
+            try:
+                with opened() as connection:
+                    patience.found()
+                    if glance(connection, task_id)["finished_at"] is not None:
+                        return get(connection, task_id)
+            except (DBAPIError, DatabaseUnavailable) as error:
+                patience.lost(error)
+    raise NotEnded(f"task {task_id} has not ended in {timeout:g} s: it goes on")
 
 
 def tasks(

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import Any, NoReturn
 
@@ -16,9 +15,9 @@ from celery.exceptions import TaskRevokedError, TimeoutError
 from tenure import client, settings
 from tenure.model.errors import NoSuchTask
 from tenure.model.states import ACTIVE, PENDING, State
-from tenure.runtime.shutdown import Shutdown
 from tenure.settings import PREFIX
 from tenure.store.connect import reachable
+from tenure.waiting import LONGEST_NAP, naps
 from tenure_celery.engines import Engines
 from tenure_celery.errors import TaskFailed, UnsupportedByTenure
 from tenure_celery.ids import row_id
@@ -31,9 +30,6 @@ STATES: dict[str, str] = {
     State.FAILED: states.FAILURE,
     State.CANCELLED: states.REVOKED,
 }
-# Short naps first: most who wait, wait for something short. A NOTIFY at every end would cost everybody else.
-FIRST_NAP, GROWTH = 0.01, 1.3
-LONGEST_NAP = 0.5
 _READ_ONLY = "results are the rows of tasks: this backend writes none (for tasks that are no kinds use another backend)"
 
 
@@ -82,19 +78,13 @@ class RowsBackend(BaseBackend):
     ) -> dict[str, Any]:
         """Its meta once it has ended; celery's TimeoutError after `timeout` seconds. Looks every `interval` s at least."""
         del no_ack
-        end = None if timeout is None else time.monotonic() + timeout
-        nap, pause = FIRST_NAP, Shutdown().watcher()
-        while True:
+        for _ in naps(timeout, longest=min(interval, LONGEST_NAP)):
             meta: dict[str, Any] = self.get_task_meta(task_id)
             if meta["status"] in states.READY_STATES:
                 return meta
             if on_interval:
                 on_interval()
-            left = LONGEST_NAP if end is None else end - time.monotonic()
-            if left <= 0:
-                raise TimeoutError("The operation timed out.")
-            pause.sleep(min(nap, left, interval, LONGEST_NAP))
-            nap *= GROWTH
+        raise TimeoutError("The operation timed out.")
 
     def task_result_exists(self, task_id: str) -> bool:
         """Whether there is a row of this id."""

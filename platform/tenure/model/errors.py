@@ -15,7 +15,8 @@ TenureError
 │   ├── KindIsInternal
 │   ├── NoSuchTask
 │   ├── TooLate           the task has already ended
-│   └── NotTerminal       retry of a task that has not ended
+│   ├── NotTerminal       retry of a task that has not ended
+│   └── NotEnded          whoever waited for a task waited long enough
 └── Unavailable           something outside is missing (exit code 1)
     ├── DatabaseUnavailable
     ├── CredentialsRejected
@@ -89,6 +90,10 @@ class TooLate(Refused):
 
 
 class NotTerminal(Refused):
+    pass
+
+
+class NotEnded(Refused):
     pass
 
 
