@@ -71,6 +71,11 @@ def test_the_readme_quotes_the_examples_as_they_are() -> None:
         assert code in (ROOT / file).read_text(encoding="utf-8")
 
 
+def test_the_page_on_testing_quotes_its_example_as_it_is() -> None:
+    ((file, code),) = _QUOTED.findall((ROOT / "docs" / "testing.md").read_text(encoding="utf-8"))
+    assert code in (ROOT / file).read_text(encoding="utf-8")
+
+
 def test_the_page_of_settings_is_what_the_code_says(tmp_path: Path) -> None:
     made = tmp_path / "settings.md"
     subprocess.run([sys.executable, ROOT / "tools" / "settings_page.py", made], check=True)

@@ -106,3 +106,11 @@ def kind_of(connection: Connection, worker: UUID, token: int) -> str | None:
 def held_by(connection: Connection, worker: UUID, pid: int) -> list[tuple[UUID, int]]:
     """[(task, token)] of one process: what to look at after a lost answer."""
     return [(r[0], r[1]) for r in connection.execute(_HELD, {"worker": worker, "pid": pid})]
+
+
+_RUN_OUT = text("update task_leases set expires = clock_timestamp() - interval '1 second' where task_id = :task_id")
+
+
+def run_out(connection: Connection, task_id: UUID) -> bool:
+    """Let a lease run out now, whoever holds it: for tests of kinds. False: nobody holds the task."""
+    return connection.execute(_RUN_OUT, {"task_id": task_id}).rowcount == 1

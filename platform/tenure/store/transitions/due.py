@@ -92,3 +92,11 @@ def cancel_asked(connection: Connection) -> list[UUID]:
     ids = list(connection.execute(_CANCEL_ASKED).scalars())
     connection.execute(_FORGET_STOPS)
     return ids
+
+
+_MAKE_DUE = text("update tasks set available_at = clock_timestamp() where id = :id and state = 'scheduled'")
+
+
+def make_due(connection: Connection, task_id: UUID) -> bool:
+    """Let the time of a scheduled task come: `promote` takes it next. For tests of kinds. False: it is not scheduled."""
+    return connection.execute(_MAKE_DUE, {"id": task_id}).rowcount == 1
