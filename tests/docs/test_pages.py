@@ -71,8 +71,9 @@ def test_the_readme_quotes_the_examples_as_they_are() -> None:
         assert code in (ROOT / file).read_text(encoding="utf-8")
 
 
-def test_the_page_on_testing_quotes_its_example_as_it_is() -> None:
-    ((file, code),) = _QUOTED.findall((ROOT / "docs" / "testing.md").read_text(encoding="utf-8"))
+@pytest.mark.parametrize("page", ["testing", "submitting"])
+def test_a_page_quotes_its_example_as_it_is(page: str) -> None:
+    ((file, code),) = _QUOTED.findall((ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8"))
     assert code in (ROOT / file).read_text(encoding="utf-8")
 
 
