@@ -32,13 +32,12 @@ from tenure.model.errors import (
 from tenure.model.kinds import Kind, KindSpec
 from tenure.model.records import Initiator, Submitted
 from tenure.model.states import TERMINAL, State
-from tenure.store import checkpoints, reads
+from tenure.store import advisory, checkpoints, reads
 from tenure.store.transitions import cancel as cancelling
 from tenure.store.transitions import submit as submitting
 from tenure.why import why as why
 
 AnyConnection = Connection | Session
-_LIMIT_SPACE = 0x7E11 << 32  # upper half of the advisory keys that guard active limits
 
 
 def _connection(source: AnyConnection) -> Connection:
@@ -168,7 +167,8 @@ def _insert(database: Connection, spec: KindSpec, submission: submitting.Submiss
     if own_id and submitting.taken(database, submission.id) == (False, True):
         raise IdempotencyConflict(f"task {submission.id} has ended and was purged: submit under another id")
     if spec.active_limit is not None:
-        submitting.lock_limits(database, [_LIMIT_SPACE | zlib.crc32(f"{spec.name}\0{submission.submitter}".encode())])
+        which = zlib.crc32(f"{spec.name}\0{submission.submitter}".encode())
+        submitting.lock_limits(database, [advisory.within(advisory.ACTIVE_LIMITS, which)])
         # Whoever held the lock may have submitted this very key: that is the task, and no excess.
         found = _existing(database, submission, own_id)
         if found is not None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from tenure.store.advisory import NOTIFYING
+
 NOTIFY_CHANNEL = "tenure_hints"
 STOP_CHANNEL = "tenure_stops"
 # One NOTIFY per commit takes a global lock at commit: only who gets this advisory lock sends it, polling covers the rest.
-NOTIFY_KEY = 0x7E11_0002
-HINT_NOTIFY = f"select pg_notify('{NOTIFY_CHANNEL}', '') where pg_try_advisory_xact_lock({NOTIFY_KEY})"
+HINT_NOTIFY = f"select pg_notify('{NOTIFY_CHANNEL}', '') where pg_try_advisory_xact_lock({NOTIFYING})"
 
 TERMINAL = "('succeeded','partially_succeeded','failed','cancelled')"
 PENDING = "('waiting','scheduled','queued')"
