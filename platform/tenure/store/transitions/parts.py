@@ -59,12 +59,16 @@ def closing(source: str, activity: str) -> str:
     """What every terminal path does: redact params, end the activity, tell the execution.
 
     `source` has id, activity_id, execution_id, keep_params, started_at. Several of its tasks may share an activity.
+    A shared activity ends with the last of its tasks, as that one does; for others the look costs one empty index.
     """
     return f"""
     cp as (delete from task_params where task_id = any(array(select id from {source} where not keep_params))),
     ca as (update activities set status = {activity}, ended_at = clock_timestamp(),
               executed_at = coalesce(executed_at, (select min(c.started_at) from {source} c where c.activity_id = activities.id))
-           where id {of(source, "activity_id")} and status = 'in_progress'),
+           where id {of(source, "activity_id")} and status = 'in_progress'
+             and (not exists (select 1 from tasks o where o.activity_id = activities.id and o.activity_id <> o.id
+                              and o.finished_at is null)
+                  or activity_is_over(id, array(select id from {source})))),
     cx as (insert into execution_due (execution_id) select execution_id from {source} where execution_id is not null)"""
 
 
