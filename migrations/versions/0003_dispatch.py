@@ -168,8 +168,8 @@ begin
 end $$;
 
 -- Tasks of these that a claim refused, are still queued and have no hint get one, to be looked at later: almost at once
--- where a lock was only contended. Who was refused because others run beside it has its turn now: for a few seconds
--- nothing else starts.
+-- where a rule's lock was only contended, but not where somebody holds the row, since nobody knows for how long. Who was
+-- refused because others run beside it has its turn now: for a few seconds nothing else starts.
 create function hints_back(refused uuid[]) returns integer language plpgsql as $$
 declare
     task record; made integer := 0;
@@ -184,8 +184,10 @@ begin
         continue when exists (select 1 from task_hints h where h.task_id = task.id);
         insert into task_hints (task_id, kind, queue, scope, priority, turn, not_before)
             values (task.id, task.kind, task.queue, task.scope, task.priority, hint_turn(task.available_at, task.priority),
-                    clock_timestamp() + make_interval(secs => case when task.refusal is null then 0.05
-                        when task.refusal = 'not_alone' then 0.25 else 1 end));
+                    clock_timestamp() + make_interval(secs => case
+                        when task.refusal = 'not_alone' then 0.25
+                        when task.refusal is null and exists (select 1 from tasks k
+                            where k.id = task.id for share skip locked) then 0.05 else 1 end));
         made := made + 1;
     end loop;
     return made;

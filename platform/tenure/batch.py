@@ -20,10 +20,9 @@ from tenure.model import requests
 from tenure.model.errors import ActiveLimitReached, IdempotencyConflict, TenureError, shortened
 from tenure.model.kinds import Kind, KindSpec
 from tenure.model.records import Initiator, Submitted
+from tenure.store import advisory
 from tenure.store.transitions import submit as submitting
 from tenure.store.transitions.submit_many import Row, by_keys, insert_many
-
-_LIMIT_SPACE = 0x7E11 << 32  # upper half of the advisory keys that guard active limits
 
 Params = Mapping[str, Any] | BaseModel | None
 
@@ -45,7 +44,7 @@ class Item:
 
 def limit_key(spec: KindSpec, submitter: str) -> int:
     """The advisory key under which active tasks of this kind and submitter are counted."""
-    return _LIMIT_SPACE | zlib.crc32(f"{spec.name}\0{submitter}".encode())
+    return advisory.within(advisory.ACTIVE_LIMITS, zlib.crc32(f"{spec.name}\0{submitter}".encode()))
 
 
 def limit_reached(spec: KindSpec) -> str:

@@ -14,6 +14,7 @@ from tenure.runtime.backoff import Backoff
 from tenure.runtime.health import Health
 from tenure.runtime.shutdown import Watcher
 from tenure.settings import Settings
+from tenure.store import advisory
 from tenure.store.connect import engine_for, reachable, refused
 
 _MIGRATING = text("""select exists (select 1 from pg_locks
@@ -56,7 +57,7 @@ def _fits(connection: Connection) -> bool:
     try:
         migrate.check(connection)
     except SchemaMismatch:
-        if connection.execute(_MIGRATING, {"key": migrate.LOCK}).scalar():
+        if connection.execute(_MIGRATING, {"key": advisory.MIGRATING}).scalar():
             return False
         raise
     return True

@@ -8,11 +8,11 @@ from importlib.resources import files
 from sqlalchemy import Connection, text
 
 from tenure.model.errors import SchemaMismatch
+from tenure.store import advisory
 from tenure.store.connect import engine_for, reachable
 
-LOCK = 0x7E11_0001  # advisory key of "somebody is migrating"; workers wait, healthy, while it is held
 # The oldest revision this code runs on; the newest is the newest migration that ships with it.
-OLDEST = "0003"
+OLDEST = "0004"
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ def migrate(url: str) -> Migrated:
     engine = engine_for(url, application="tenure migrate")
     try:
         with reachable(engine) as connection:
-            connection.execute(text("select pg_advisory_lock(:k)"), {"k": LOCK})
+            connection.execute(text("select pg_advisory_lock(:k)"), {"k": advisory.MIGRATING})
             connection.commit()
             before = revision(connection)
             connection.commit()

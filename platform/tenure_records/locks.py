@@ -6,11 +6,9 @@ computed rows by id → task. Held to the end of the caller's transaction; nobod
 
 from __future__ import annotations
 
-from typing import Final
-
 from sqlalchemy import Connection, text
 
-_SPACE: Final = 0x7E12 << 32  # upper half of the advisory keys of classes; the lower half is the class id
+from tenure.store.advisory import RECORD_CLASSES, within
 
 _SHARE = text("select pg_advisory_xact_lock_shared(:key)")
 _TRY_SHARE = text("select pg_try_advisory_xact_lock_shared(:key)")
@@ -23,19 +21,19 @@ _TRY_TAKE = text("select pg_try_advisory_xact_lock(:key)")
 
 def share(connection: Connection, class_id: int) -> None:
     """Wait until no definition change of the class is open, and let none begin."""
-    connection.execute(_SHARE, {"key": _SPACE | class_id})
+    connection.execute(_SHARE, {"key": within(RECORD_CLASSES, class_id)})
 
 
 def try_share(connection: Connection, class_id: int) -> bool:
     """`share` without waiting; False when a definition change holds the lock or waits for it."""
-    return bool(connection.execute(_TRY_SHARE, {"key": _SPACE | class_id}).scalar_one())
+    return bool(connection.execute(_TRY_SHARE, {"key": within(RECORD_CLASSES, class_id)}).scalar_one())
 
 
 def take(connection: Connection, class_id: int) -> None:
     """Wait until no write of the class is open, and let none begin."""
-    connection.execute(_TAKE, {"key": _SPACE | class_id})
+    connection.execute(_TAKE, {"key": within(RECORD_CLASSES, class_id)})
 
 
 def try_take(connection: Connection, class_id: int) -> bool:
     """`take` without waiting; False when somebody writes in the class."""
-    return bool(connection.execute(_TRY_TAKE, {"key": _SPACE | class_id}).scalar_one())
+    return bool(connection.execute(_TRY_TAKE, {"key": within(RECORD_CLASSES, class_id)}).scalar_one())

@@ -18,7 +18,7 @@ from tenure.runtime.channel import StopChannel
 from tenure.runtime.health import Health
 from tenure.runtime.keeper import Keeper
 from tenure.runtime.metrics import Metrics
-from tenure.services.dispatcher import Dispatcher
+from tenure.services.dispatcher import BUSY_NET_AGE, Dispatcher
 from tenure.services.reaper import Reaper
 from tenure.settings import Settings
 from tenure.store import workers
@@ -189,6 +189,24 @@ def test_a_queued_task_that_lost_its_hint_is_hinted_again_once_its_queue_is_empt
     post.step()
     assert post.pop() == [old]
     assert post.bench.state(young) == "queued"
+
+
+def test_a_task_that_lost_its_hint_is_found_also_where_the_broker_is_never_empty(post: Post) -> None:
+    lost, waits = post.bench.submit(sent, priority=100), post.bench.submit(sent)
+    post.step()
+    post.bench.rows("delete from task_hints")
+    age = "update tasks set available_at = available_at - make_interval(secs => :s) where id = :t"
+    post.bench.rows(age, s=BUSY_NET_AGE + 1, t=lost)
+    post.bench.rows(age, s=BUSY_NET_AGE - 30, t=waits)
+    post.worker()
+    post.redis.lpush("default", "something always waits")
+    post.dispatcher._net_at = post.dispatcher._busy_net_at = 0.0
+    post.step()
+    assert post.redis.lrange("default", -1, -1) == [b"something always waits"]
+    assert post.redis.llen("default") == 2
+    post.redis.rpop("default")
+    assert post.pop() == [lost]
+    assert post.bench.hints() == [], "the other may still lie in the broker"
 
 
 def test_a_flushed_broker_is_noticed_and_every_queued_task_hinted_again_exactly_once(post: Post) -> None:

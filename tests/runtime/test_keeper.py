@@ -19,9 +19,10 @@ from tenure.registry import Registry
 from tenure.runtime.attempt import Attempt
 from tenure.runtime.channel import StopChannel
 from tenure.runtime.health import Health
+from tenure.runtime.instance import start_ticks
 from tenure.runtime.keeper import Keeper
 from tenure.runtime.metrics import Metrics
-from tenure.runtime.seat import Seat, boottime_ns
+from tenure.runtime.seat import Seat, Word, boottime_ns
 from tenure.settings import Settings
 from tenure.store.hot import HotSession
 from tenure.store.workers import Boot
@@ -236,6 +237,19 @@ def test_a_child_that_is_dead_but_not_collected_counts_as_dead(main: Main) -> No
         os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
         main.keeper.run_once()
         assert main.bench.state(task) == "queued"
+
+
+def test_a_later_process_with_the_pid_of_a_dead_child_does_not_count_as_it(main: Main) -> None:
+    task, token, _ = main.claim(0)
+    main.keeper.run_once()
+    assert main.bench.state(task) == "running"
+    words = main.channel._slots[0].words
+    assert words[Word.STARTED] == start_ticks(os.getpid()) > 0
+    words[Word.STARTED] -= 1  # the holder was another, and its pid is ours now
+    main.keeper.run_once()
+    assert main.bench.state(task) == "queued"
+    assert main.channel.held(0)[0] == 0
+    assert not main.channel.alive(0, token, os.getpid())
 
 
 def test_a_dead_childs_slot_is_kept_in_mind_until_its_lease_can_be_settled(main: Main) -> None:

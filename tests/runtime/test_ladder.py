@@ -12,6 +12,7 @@ from tenure.model.stops import Cause
 from tenure.runtime import times
 from tenure.runtime.channel import StopChannel
 from tenure.runtime.ladder import Ladder
+from tenure.runtime.seat import Word
 from tests.support.forks import forked
 from tests.support.until import until
 
@@ -104,6 +105,16 @@ def test_a_child_that_left_by_itself_is_given_up_at_once_and_not_ended() -> None
         child.kill()
     main.ladder.run_once()
     assert (main.given_up, main.ended) == ([(0, 7, child.pid)], [])
+
+
+def test_a_later_process_with_the_pid_of_a_child_that_left_is_not_ended() -> None:
+    main = Main()
+    seat = main.channel.seat(0)
+    seat.hold(7, stop_within=0.0)
+    main.channel._slots[0].words[Word.STARTED] -= 1  # the holder was another, and its pid is ours now
+    main.channel.ask(0, 7, Cause.DEADLINE)
+    main.ladder.run_once()
+    assert (main.given_up, main.ended) == ([(0, 7, os.getpid())], [])
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,8 @@ from tenure import client
 from tenure.model.errors import NoSuchTask, TooLate, UsageError
 from tenure.model.records import Initiator
 from tenure.model.states import ACTIVE, PENDING, State
+from tenure.services.reaper import Reaper
+from tenure.settings import Settings
 from tenure.store.hot import HotSession
 from tenure.store.transitions import due
 from tenure.store.transitions.parts import STOP_CHANNEL
@@ -140,6 +142,7 @@ def test_the_sweep_forgets_stops_of_ended_tasks_and_of_no_other(database: Databa
     assert tasks.ends(session, ended, tasks.SUCCEEDED)
     with database.engine.begin() as connection:
         assert due.cancel_asked(connection) == []
+        assert len(due.forget_stops(connection)) == 1
     assert tasks.value(database, "select array_agg(task_id) from task_stops") == [running.task_id]
     assert tasks.state(database, running.task_id) == State.RUNNING
 
@@ -147,5 +150,16 @@ def test_the_sweep_forgets_stops_of_ended_tasks_and_of_no_other(database: Databa
 def test_the_sweep_forgets_stops_of_tasks_that_are_no_more(database: Database) -> None:
     tasks.run_sql(database, "insert into task_stops (task_id, asked_by) values (:id, 'user:ada')", id=uuid4())
     with database.engine.begin() as connection:
-        due.cancel_asked(connection)
+        assert len(due.forget_stops(connection)) == 1
         assert not due.anything(connection).stops
+
+
+def test_one_round_of_the_reaper_forgets_all_stops_of_tasks_that_are_no_more(database: Database) -> None:
+    flood = (
+        "insert into task_stops (task_id, asked_by) select gen_random_uuid(), 'user:ada' from generate_series(1, :n)"
+    )
+    tasks.run_sql(database, flood, n=2 * due.FORGOTTEN + 1)
+    reaper = Reaper(Settings(database_url=database.url))
+    reaper.run_once()
+    reaper.close()
+    assert tasks.value(database, "select count(*) from task_stops") == 0

@@ -161,3 +161,42 @@ def test_a_claim_waits_for_no_open_cancel_of_another_task(
 def test_an_unknown_id_is_claimed_by_nobody(session: HotSession, database: Database) -> None:
     assert session.claim(uuid4()) is None
     assert tasks.value(database, "select count(*) from task_hints") == 0
+
+
+def test_a_task_held_by_an_open_cancel_is_not_claimed_at_once_and_its_hint_goes_back(
+    database: Database, session: HotSession
+) -> None:
+    held, free = tasks.submit(database), tasks.submit(database)
+    tasks.run_sql(database, "delete from task_hints")
+    with database.engine.connect() as connection, connection.begin() as caller:
+        client.cancel(connection, held, initiator=tasks.ADA)
+        began = time.monotonic()
+        assert session.claim(held) is None
+        assert time.monotonic() - began < 0.5, "a slot waits for nobody's transaction"
+        assert tasks.value(database, "select task_id from task_hints") == held
+        assert tasks.value(database, "select not_before > clock_timestamp() + interval '0.5 s' from task_hints")
+        assert session.claim(free) is not None
+        caller.rollback()
+    assert session.claim(held) is not None, "the cancel was taken back"
+
+
+def test_a_task_whose_open_cancel_commits_is_refused_and_leaves_no_hint(
+    database: Database, session: HotSession
+) -> None:
+    task_id = tasks.submit(database)
+    tasks.run_sql(database, "delete from task_hints")
+    with database.engine.begin() as connection:
+        client.cancel(connection, task_id, initiator=tasks.ADA)
+        assert session.claim(task_id) is None
+    tasks.run_sql(database, "delete from task_hints")
+    assert session.claim(task_id) is None
+    assert tasks.state(database, task_id) == "cancelled"
+    assert tasks.value(database, "select count(*) from task_hints") == 0
+
+
+def test_a_message_for_an_ended_or_running_task_locks_no_row(database: Database, session: HotSession) -> None:
+    lease = tasks.claimed(session, tasks.submit(database)).lease
+    before = tasks.value(database, "select xmax::text from tasks")
+    assert session.claim(lease.task_id) is None
+    assert tasks.value(database, "select xmax::text from tasks") == before
+    assert tasks.ends(session, lease, tasks.SUCCEEDED)

@@ -22,6 +22,7 @@ from tenure.model.errors import (
 )
 from tenure.model.kinds import KindSpec
 from tenure.model.records import Initiator, Submitted
+from tenure.model.retry import RetryPolicy
 from tenure.model.states import State
 from tenure.settings import load
 from tenure.store.hot import HotSession
@@ -309,6 +310,35 @@ def test_a_key_may_have_1_to_255_bytes(database: Database, key: str) -> None:
 def test_a_kind_that_the_database_would_refuse_is_refused_when_declared(options: dict[str, Any]) -> None:
     with pytest.raises(InvalidKind):
         KindSpec("store.wrong", **options)
+
+
+@pytest.mark.parametrize("seconds", [-1.0, float("nan"), float("inf"), 3600.5, 1e300, "5", True])
+@pytest.mark.parametrize("name", ["stop_within", "drain"])
+def test_a_kinds_patience_is_0_to_an_hour(name: str, seconds: Any) -> None:
+    with pytest.raises(InvalidKind, match=rf"^kind store\.wrong: {name} must be 0 to 3600 seconds$"):
+        KindSpec("store.wrong", **{name: seconds})
+    assert getattr(KindSpec("store.right", **{name: 3600}), name) == 3600
+
+
+@pytest.mark.parametrize("seconds", [0.0, -1.0, float("nan"), float("inf"), 1e300, "5"])
+def test_a_run_limit_is_seconds_above_0(seconds: Any) -> None:
+    with pytest.raises(InvalidKind, match=r"^kind store\.wrong: run_limit must be seconds above 0"):
+        KindSpec("store.wrong", run_limit=seconds)
+
+
+@pytest.mark.parametrize(
+    "name, wrong",
+    [(name, one) for name in ("initial", "ceiling") for one in (-1, float("nan"), float("inf"), 2_592_000.5, "5")]
+    + [("factor", one) for one in (0, -2.0, float("nan"), float("inf"), 1000.5, "2")],
+)
+def test_a_retry_policy_that_could_not_be_counted_with_is_refused(name: str, wrong: Any) -> None:
+    with pytest.raises(InvalidKind, match=rf"^retry policy: {name} must be "):
+        RetryPolicy(**{name: wrong})
+
+
+def test_the_steepest_retry_policy_still_has_a_delay() -> None:
+    steep = RetryPolicy(initial=2_592_000, factor=1000, ceiling=2_592_000, jitter=False)
+    assert {steep.delay(failures) for failures in (1, 64, 10_000)} == {2_592_000}
 
 
 def test_an_unknown_activity_is_not_made(database: Database) -> None:

@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from tenure.model.errors import InvalidKind, InvalidParams, shortened
-from tenure.model.retry import RetryPolicy
+from tenure.model.retry import RetryPolicy, numeric
 
 if TYPE_CHECKING:
     from tenure.runtime.attempt import Attempt
 
 NAME_BYTES = 200
+PATIENCE_SECONDS = 3600  # the longest stop_within and drain
 Upgrade = Callable[[dict[str, Any]], Mapping[str, Any]]
 
 
@@ -73,8 +74,12 @@ class KindSpec:
             raise InvalidKind(
                 f"kind {self.name}: queue {shortened(self.queue)!r}: 1 to {NAME_BYTES} bytes without spaces"
             )
-        if self.run_limit is not None and not 0 < self.run_limit < 3.2e9:
-            raise InvalidKind(f"kind {self.name}: run_limit must be seconds above 0")
+        if self.run_limit is not None and not (numeric(self.run_limit) and 0 < self.run_limit < 3.2e9):
+            raise InvalidKind(f"kind {self.name}: run_limit must be seconds above 0, at most a hundred years")
+        for name in ("stop_within", "drain"):
+            seconds: float = getattr(self, name)
+            if not (numeric(seconds) and 0 <= seconds <= PATIENCE_SECONDS):
+                raise InvalidKind(f"kind {self.name}: {name} must be 0 to {PATIENCE_SECONDS} seconds")
         if not -32768 <= self.priority <= 32767:
             raise InvalidKind(f"kind {self.name}: priority must fit 16 bits")
         if self.max_attempts < 1:

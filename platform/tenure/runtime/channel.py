@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from uuid import UUID
 
 from tenure.model.stops import Cause
+from tenure.runtime.instance import alive
 from tenure.runtime.seat import (
     WORDS_PER_SLOT,
     Seat,
@@ -47,6 +48,13 @@ class StopChannel:
             token, pid = words[Word.TOKEN], words[Word.PID]
             if words[Word.TOKEN] == token:  # else the child moved on in between, and the pid may be a successor's
                 return (0 if token == words[Word.FORGOTTEN] else token), pid
+
+    def alive(self, slot: int, token: int, pid: int) -> bool:
+        """Whether the process that took this token in hand still runs; a later process with its pid is not it."""
+        words = self._slot(slot).words
+        started = words[Word.STARTED]
+        # The child moved on in between: what was read may be its successor's.
+        return alive(pid, started if words[Word.TOKEN] == token and words[Word.PID] == pid else 0)
 
     def slots(self) -> Iterator[tuple[int, int, int]]:
         """(slot, token, pid) of every slot that holds a task, as of when the iteration gets there."""

@@ -30,12 +30,21 @@ def gone(other: str) -> bool:
         return False
 
 
-def alive(pid: int) -> bool:
-    """Whether the process runs. A child that is dead but not yet collected by the pool does not."""
+def start_ticks(pid: int) -> int:
+    """When the process, or thread, began, to tell it from a later one of its id; 0 where nothing tells."""
+    return int(_started(pid) or 0)
+
+
+def alive(pid: int, started: int = 0) -> bool:
+    """Whether the process runs: the one that began at `started` (`start_ticks`), if given, and no later one of its pid.
+
+    A child that is dead but not yet collected by the pool does not.
+    """
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
-            return file.read().rsplit(b")", 1)[1].split()[0] not in (b"Z", b"X")
-    except FileNotFoundError:
+            fields = file.read().rsplit(b")", 1)[1].split()
+        return fields[0] not in (b"Z", b"X") and started in (0, int(fields[19]))
+    except (FileNotFoundError, ProcessLookupError):
         pass  # no such process, or no /proc: the next answer decides
     try:
         os.kill(pid, 0)
@@ -47,7 +56,7 @@ def alive(pid: int) -> bool:
 def _started(pid: int) -> str | None:
     """Clock ticks between the machine's boot and the start of the process; None for one that is gone or dead."""
     try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+        fields = Path(f"/proc/{pid}/stat").read_text(errors="replace").rsplit(")", 1)[1].split()
     except OSError:
         return None
     return None if fields[0] in ("Z", "X") else fields[19]

@@ -152,7 +152,7 @@ class Keeper:
         The leases tell what the slots do not: a successor may have taken the slot before anybody looked.
         """
         for slot, token, pid in self._channel.slots():
-            if not alive(pid):
+            if not self._channel.alive(slot, token, pid):
                 self._refill()
                 self._settle_child(slot, token, pid)
         slots = {pid for _, _, pid in self._channel.slots()}

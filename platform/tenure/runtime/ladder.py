@@ -14,7 +14,6 @@ import structlog
 from tenure.model.stops import Cause
 from tenure.runtime import times
 from tenure.runtime.channel import StopChannel
-from tenure.runtime.instance import alive
 
 PACE = 0.1  # s between looks at the slots: a few words of memory
 CLOSE_PACE = 0.02  # s, while somebody has been asked to stop and has not
@@ -75,7 +74,8 @@ class Ladder:
                 asked.cause = cause
             if asked.ended:
                 continue
-            if not alive(pid):  # it left by itself: whoever waits for the end is not to wait for the keeper's next look
+            # It left by itself: whoever waits for the end is not to wait for the keeper's next look.
+            if not self._channel.alive(slot, token, pid):
                 asked.ended = True
                 self._give_up(slot, token, pid)
             elif now - asked.at >= self._bound(slot, asked.cause):

@@ -11,6 +11,7 @@ from enum import IntEnum
 from uuid import UUID
 
 from tenure.model.stops import Cause, LeaseLost, stop_for
+from tenure.runtime.instance import start_ticks
 from tenure.runtime.shared import WakePipe, Words
 
 TOKEN_LIMIT = 1 << 58
@@ -20,7 +21,7 @@ _WORDS = struct.Struct(">qq")
 
 
 class Word(IntEnum):
-    """The words of a slot. The child writes TOKEN, PID, PATIENCE, TASK and DEADLINE, the main process the others: never both the same."""
+    """The words of a slot. The child writes TOKEN, PID, STARTED, PATIENCE, TASK and DEADLINE, the main process the others: never both the same."""
 
     TOKEN = 0  # the fencing token held, 0 for none
     PID = 1
@@ -31,6 +32,7 @@ class Word(IntEnum):
     PATIENCE = 6  # milliseconds: stop_within << 32 | drain; written by the child before the token
     TASK = 7  # the task's id, in this word and the next: to be named in the log also when no database answers
     DEADLINE = 9  # nanoseconds of CLOCK_BOOTTIME, 0 for none
+    STARTED = 10  # when the process of PID began (`start_ticks`): a pid alone may be another's by now
 
 
 WORDS_PER_SLOT = 16  # two cache lines, so that neighbours do not slow each other
@@ -87,6 +89,7 @@ class Seat:
     def __init__(self, slot: Slot, pid: int | None = None) -> None:
         """`pid`: who sits here, the process by default; in a pool of threads the thread's own id."""
         self._pid = pid or os.getpid()
+        self._started = start_ticks(self._pid)
         self._words = slot.words
         self._pipe = slot.pipe
         self._hold = _Hold(0, 0)
@@ -165,4 +168,5 @@ class Seat:
         # No token stands while the pid changes: the main process must never take a dead child's token for a live one's.
         self._words[Word.TOKEN] = 0
         self._words[Word.PID] = self._pid
+        self._words[Word.STARTED] = self._started
         self._words[Word.TOKEN] = token

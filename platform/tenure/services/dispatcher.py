@@ -22,7 +22,11 @@ from tenure.store.transitions.parts import NOTIFY_CHANNEL
 BATCH = 100
 NET_SECONDS = 5.0  # how often the loss net is cast
 REACHED_SECONDS = 5.0  # how often it is written down that the broker answers
+BUSY_NET_SECONDS = 60.0  # the same for queues that are never seen empty in the broker
 NET_AGE = 15.0  # s a queued task may be without a hint: shorter would multiply messages under a backlog
+# Where messages wait, a task may well be without a hint because its own is among them: only what is much older counts
+# as lost, and one sent twice is harmless.
+BUSY_NET_AGE = 8 * NET_AGE
 # After a large submit the statistics know nothing of it, and a plan would sort the whole backlog to take two hints.
 _OPTIONS = "-c lock_timeout=1000 -c enable_seqscan=off -c enable_sort=off -c enable_bitmapscan=off"
 BUSY, FULL, IDLE = 0.1, 0.02, 1.0
@@ -56,7 +60,7 @@ class Dispatcher:
         self._listener = Listener(settings.session_url, NOTIFY_CHANNEL)
         self._log = structlog.get_logger("tenure.dispatcher")
         self._served: list[Served] = []
-        self._served_at = self._net_at = self._busy_at = self._reached_at = 0.0
+        self._served_at = self._net_at = self._busy_net_at = self._busy_at = self._reached_at = 0.0
         self._checked: tuple[str | None, str] | None = None
         self._found = False  # whether the last round found work
 
@@ -98,13 +102,20 @@ class Dispatcher:
         if time.monotonic() - self._net_at < NET_SECONDS:
             return
         self._net_at = time.monotonic()
-        empty = [queue.queue for queue in self._served if self._broker.depth(queue.queue) == 0]
-        if not empty:
+        busy = {queue.queue: self._broker.depth(queue.queue) > 0 for queue in self._served}
+        self._cast([queue for queue in busy if not busy[queue]], NET_AGE)
+        if self._net_at - self._busy_net_at >= BUSY_NET_SECONDS:
+            self._busy_net_at = self._net_at
+            self._cast([queue for queue in busy if busy[queue]], BUSY_NET_AGE)
+
+    def _cast(self, queues: list[str], older: float) -> None:
+        """The loss net over these queues."""
+        if not queues:
             return
         with self._sessions.look() as connection:
-            made = hints.hint_again(connection, empty, older=NET_AGE)
+            made = hints.hint_again(connection, queues, older=older)
         if made:
-            self._log.warning("hinted_again", queues=empty, tasks=made)
+            self._log.warning("hinted_again", queues=queues, tasks=made)
 
     def _publish(self, queue: Served, room: int) -> int:
         with self._sessions.transaction() as connection:

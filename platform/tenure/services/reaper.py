@@ -38,6 +38,7 @@ class Reaper:
             self._recover()
         if found.stops:
             self._drain(due.cancel_asked)
+            self._drain(due.forget_stops)
         late = self._drain(due.expire) if found.late else []
         promoted = self._drain(due.promote) if found.scheduled else []
         if late or promoted:

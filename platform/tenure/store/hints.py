@@ -90,7 +90,10 @@ def waiting(connection: Connection, served: Sequence[Served]) -> set[str]:
 
 
 def hint_again(connection: Connection, queues: Sequence[str], *, older: float) -> int:
-    """Hint queued tasks that have had none for `older` seconds: the loss net. For queues that are empty in the broker."""
+    """Hint queued tasks that have had none for `older` seconds: the loss net.
+
+    `older` must leave time for a message to be taken: long for a queue where messages wait in the broker.
+    """
     return connection.execute(_LOST, {"queues": list(queues), "older": older}).rowcount
 
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from sqlalchemy import Connection, text
 
-LOCK = 0x7E11_0002  # advisory key of "somebody is making partitions": two at once would fail one of them
+from tenure.store.advisory import PARTITIONING
+
 MONTHS_AHEAD = 12
 UNSEEN_SECONDS = 24 * 3600.0
 
 _LOCK = text("select pg_try_advisory_xact_lock(:key)")
+# It wants the whole table for itself: waiting behind an open transaction, it would hold up every submitter behind it.
+_BRIEFLY = text("set local lock_timeout = 1000")
 _PARTITIONS = text("select make_history_partitions(:ahead)")
 # A lease names its worker: the row stays until recovery has settled it.
 _UNSEEN = text("""delete from workers where last_seen < clock_timestamp() - make_interval(secs => :age)
@@ -19,9 +22,13 @@ _PAST_TURNS = text("""delete from exclusive_turns where task_id = any(array(
 
 
 def make_partitions(connection: Connection) -> int:
-    """Make the missing monthly partitions; how many. 0 also when another process is at it."""
-    if not connection.execute(_LOCK, {"key": LOCK}).scalar_one():
+    """Make the missing monthly partitions; how many. 0 also when another process is at it: two at once would fail one.
+
+    Raises OperationalError after a second in the way of an open transaction: try again later.
+    """
+    if not connection.execute(_LOCK, {"key": PARTITIONING}).scalar_one():
         return 0
+    connection.execute(_BRIEFLY)
     return int(connection.execute(_PARTITIONS, {"ahead": MONTHS_AHEAD}).scalar_one())
 
 

@@ -52,7 +52,9 @@ GOT = """select 'got', t.id::text, t.kind, l.token, t.attempt, t.crashes, t.max_
        extract(epoch from l.deadline - clock_timestamp())::float8
   from t join l on l.task_id = t.id"""
 
-CLAIM = f"with {claiming('= :id')} {GOT}"
+# A row that somebody else holds (a cancel in a caller's open transaction) is not claimed, at once: a slot must not wait.
+_FREE = f"= any(array(select k.id from tasks k where k.id = :id and k.{_QUEUED} for no key update skip locked))"
+CLAIM = f"with {claiming(_FREE)} {GOT}"
 
 
 def has_room(full: str) -> str:
@@ -92,5 +94,6 @@ _NOTHING_ENDS = "'{}'"
 CLAIM_NEXT = f"""with {next_hint("true", _NOTHING_ENDS)}, {claiming(of("h", "task_id"), BY_ITSELF)}
 {GOT} union all {BACK}"""
 
-# A message whose claim was refused (paused, not due): its hint goes back, unless the task has one or is gone.
+# A message whose claim was refused (paused, not due, its row held): its hint goes back, unless the task has one or is
+# gone. Waits for nobody: it reads the task, and passes over what others hold.
 HINT_BACK = "select hints_back(array[:id])"

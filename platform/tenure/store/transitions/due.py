@@ -10,6 +10,7 @@ from sqlalchemy import Connection, text
 from tenure.store.transitions.parts import CLOSED, HINT_NOTIFY, HINTED, PENDING, TERMINAL, closing, event, hint, of
 
 BATCH = 100
+FORGOTTEN = 1000  # stop requests in one statement
 
 # statement_timestamp() is stable within the statement: the partial index can serve it.
 _PROMOTE = text(f"""with
@@ -48,7 +49,7 @@ _CANCEL_ASKED = text(f"""with
 # Of ended tasks, and of tasks that retention has taken meanwhile.
 _FORGET_STOPS = text(f"""delete from task_stops where id = any(array(
     select s.id from task_stops s left join tasks k on k.id = s.task_id
-    where k.id is null or k.state in {TERMINAL} limit {BATCH}))""")
+    where k.id is null or k.state in {TERMINAL} limit {FORGOTTEN} for update of s skip locked)) returning id""")
 
 # One look a round: an idle reaper costs one statement, not four.
 _ANYTHING = text(f"""select
@@ -88,10 +89,13 @@ def expire(connection: Connection) -> list[UUID]:
 
 
 def cancel_asked(connection: Connection) -> list[UUID]:
-    """Cancel pending tasks that carry a stop request, and forget the requests of tasks that have ended."""
-    ids = list(connection.execute(_CANCEL_ASKED).scalars())
-    connection.execute(_FORGET_STOPS)
-    return ids
+    """Cancel up to BATCH pending tasks that carry a stop request. Loop until []."""
+    return list(connection.execute(_CANCEL_ASKED).scalars())
+
+
+def forget_stops(connection: Connection) -> list[int]:
+    """Delete up to FORGOTTEN stop requests of tasks that have ended or are no more. Loop until []."""
+    return list(connection.execute(_FORGET_STOPS).scalars())
 
 
 _MAKE_DUE = text("update tasks set available_at = clock_timestamp() where id = :id and state = 'scheduled'")

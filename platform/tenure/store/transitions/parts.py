@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from tenure.store.advisory import NOTIFYING
+
 NOTIFY_CHANNEL = "tenure_hints"
 STOP_CHANNEL = "tenure_stops"
 # One NOTIFY per commit takes a global lock at commit: only who gets this advisory lock sends it, polling covers the rest.
-NOTIFY_KEY = 0x7E11_0002
-HINT_NOTIFY = f"select pg_notify('{NOTIFY_CHANNEL}', '') where pg_try_advisory_xact_lock({NOTIFY_KEY})"
+HINT_NOTIFY = f"select pg_notify('{NOTIFY_CHANNEL}', '') where pg_try_advisory_xact_lock({NOTIFYING})"
 
 TERMINAL = "('succeeded','partially_succeeded','failed','cancelled')"
 PENDING = "('waiting','scheduled','queued')"
@@ -58,12 +59,16 @@ def closing(source: str, activity: str) -> str:
     """What every terminal path does: redact params, end the activity, tell the execution.
 
     `source` has id, activity_id, execution_id, keep_params, started_at. Several of its tasks may share an activity.
+    A shared activity ends with the last of its tasks, as that one does; for others the look costs one empty index.
     """
     return f"""
     cp as (delete from task_params where task_id = any(array(select id from {source} where not keep_params))),
     ca as (update activities set status = {activity}, ended_at = clock_timestamp(),
               executed_at = coalesce(executed_at, (select min(c.started_at) from {source} c where c.activity_id = activities.id))
-           where id {of(source, "activity_id")} and status = 'in_progress'),
+           where id {of(source, "activity_id")} and status = 'in_progress'
+             and (not exists (select 1 from tasks o where o.activity_id = activities.id and o.activity_id <> o.id
+                              and o.finished_at is null)
+                  or activity_is_over(id, array(select id from {source})))),
     cx as (insert into execution_due (execution_id) select execution_id from {source} where execution_id is not null)"""
 
 
