@@ -26,6 +26,7 @@ def application() -> TenureCelery:
     except TenureError as error:
         print(f"tenure: {error}", file=sys.stderr)
         raise SystemExit(error.exit_code) from None
+    app.amqp_cls = "tenure_workers.guard:AMQP"
     app.conf.worker_consumer = "tenure_workers.consumer:Consumer"
     telemetry.configure()
     _register(app, kinds)
