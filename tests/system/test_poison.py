@@ -92,7 +92,7 @@ def test_a_malformed_message_ends_no_worker_and_does_not_come_back(
 
 
 def test_a_malformed_broadcast_ends_no_worker(worker: Worker, tasks: Tasks, module_broker: str) -> None:
-    own = uuid4()
+    own, before = uuid4(), len(worker.text())
     with redis.Redis.from_url(module_broker) as broker:
         channel = f"/{module_broker.rsplit('/', 1)[-1]}.celery.pidbox"
         for poison in ("5", CANARY, "[" * 100_000, message(b"5"), message(b"null", parts={"headers": [CANARY]})):
@@ -101,3 +101,13 @@ def test_a_malformed_broadcast_ends_no_worker(worker: Worker, tasks: Tasks, modu
         until(lambda: tasks.rows("select 1 from tasks where id = :id", id=own), 10)
         tasks.wait_ended([own], 10, watch=[worker])
     assert worker.process.poll() is None
+    assert CANARY not in worker.text()[before:]
+
+
+def test_a_hint_without_a_row_id_is_dropped_unshown(worker: Worker, tasks: Tasks, module_broker: str) -> None:
+    before = len(worker.text())
+    with redis.Redis.from_url(module_broker) as broker:
+        broker.lpush("default", message(headers={"id": f"'; {CANARY}", "x-tenure": "hint"}))
+        worker.wait_for("hint_without_uuid")
+        until(lambda: broker.hlen("unacked") == 0, 10)
+    assert not any(word in worker.text()[before:] for word in (CANARY, "Traceback", "select"))
