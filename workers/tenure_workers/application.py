@@ -16,7 +16,7 @@ from tenure.registry import Registry
 from tenure_celery.app import TenureCelery, make_app
 from tenure_celery.envelope import HEADER
 from tenure_celery.kinds import KindTask
-from tenure_workers import child, lifecycle
+from tenure_workers import child, lifecycle, panel
 from tenure_workers.request import SEALED
 
 
@@ -34,6 +34,7 @@ def application() -> TenureCelery:
     app.conf.worker_consumer = "tenure_workers.consumer:Consumer"
     telemetry.configure()
     _register(app, kinds)
+    panel.refuse()
     lifecycle.connect(app, found, kinds)
     return app
 
