@@ -37,6 +37,10 @@ def message(body: bytes = b"[[], {}, {}]", *, headers: Any = None, properties: A
     return json.dumps({**made, **(parts or {})})
 
 
+def nested(levels: int) -> bytes:
+    return b'[[], {"x": ' + b"[" * levels + b"]" * levels + b"}, {}]"
+
+
 SECRET = json.dumps([[], {"secret": CANARY}, {}]).encode()
 POISON = {
     "a number as its body": message(b"5"),
@@ -62,6 +66,10 @@ POISON = {
     "a number": "5",
     "a false type of kombu's": json.dumps({"__type__": "datetime", "__value__": CANARY}),
     "too deep": "[" * 100_000,
+"a body 90 deep": message(nested(90)),
+    "a body 900 deep": message(nested(900)),
+    "a header 900 deep": message(headers={"x": json.loads(nested(900))}),
+    "a priority 900 deep": message(properties={"priority": json.loads(nested(900))}),
 }  # fmt: skip
 
 
