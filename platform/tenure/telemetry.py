@@ -5,12 +5,13 @@ from __future__ import annotations
 import logging
 import re
 import sys
-from collections.abc import MutableMapping
+from collections.abc import Mapping, MutableMapping
 from traceback import extract_tb
 from typing import Any
 
 import structlog
 
+_TALKATIVE = ("celery", "kombu", "billiard")
 _CREDENTIALS = re.compile(r"(\w[\w+.-]*://)[^\s/@]*@")
 
 
@@ -31,6 +32,31 @@ def _without_values(_logger: Any, _method: str, event: MutableMapping[str, Any])
             f"{f.filename.rsplit('/', 1)[-1]}:{f.lineno} {f.name}" for f in extract_tb(error.__traceback__)
         ]
     return event
+
+
+class _Quiet(logging.Filter):
+    """Celery and kombu put an exception's text, and whole messages, into lines about failures: the class stays of it."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if record.name.split(".")[0] in _TALKATIVE and record.args:
+            record.args = _classes(record)
+        return True
+
+
+def _classes(record: logging.LogRecord) -> tuple[Any, ...] | Mapping[str, Any]:
+    given = record.args or ()
+    failed = bool(record.exc_info)
+    if isinstance(given, Mapping) and "%(" in str(record.msg):
+        raised = record.exc_info[1] if isinstance(record.exc_info, tuple) else None
+        hidden = {"exc": type(raised).__name__, "traceback": "", "args": "", "kwargs": "", "return_value": ""}
+        return {**given, **hidden} if failed else given
+    parts = (given,) if isinstance(given, Mapping) else given  # logging unpacks a mapping that is the only argument
+    return tuple(
+        type(part).__name__
+        if isinstance(part, BaseException) or (failed and not isinstance(part, int | float))
+        else part
+        for part in parts
+    )
 
 
 def configure(level: str = "INFO", *, human: bool = False) -> None:
@@ -57,6 +83,7 @@ def configure(level: str = "INFO", *, human: bool = False) -> None:
             processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, _without_values, _redact, render],
         )
     )
+    handler.addFilter(_Quiet())
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level)

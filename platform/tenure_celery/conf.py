@@ -33,6 +33,7 @@ def settings_of(queues: Sequence[str], default_queue: str) -> dict[str, Any]:
         "broker_connection_max_retries": None,  # a worker outlives its broker
         "broker_transport_options": TRANSPORT,
         "worker_enable_remote_control": True,
+        "worker_disable_rate_limits": True,  # a held message would hold a slot of the worker; limits are rows
         "worker_hijack_root_logger": False,  # our log lines are JSON
         "worker_redirect_stdouts": False,
         "task_default_queue": default_queue,

@@ -18,6 +18,7 @@ from tenure.model.records import Initiator
 from tenure_celery import calls, ids
 from tenure_celery.calls import Asked
 
+SENDER = "celery"
 UNREADABLE = "body: it is not what Celery sends: JSON of args, kwargs and options"
 
 
@@ -32,7 +33,8 @@ class Foreign:
 
 
 def request_of(spec: KindSpec, message: Foreign, *, larger_first: bool) -> Request:
-    """What is to be adopted. Initiator: (celery, origin, the host in it), unless the message names one."""
+    """What is to be adopted. Initiator: (celery, origin, the host in it); a message may name itself another id and name.
+    The type stays: whoever reads the history sees that only the broker vouches for it."""
     labels = {name: requests.storable(text) or "" for name, text in ids.labelled(message.id).items()}
     request = Request(ids.row_id(message.id), _sender(message.headers.get("origin")), {}, labels)
     try:
@@ -41,7 +43,7 @@ def request_of(spec: KindSpec, message: Foreign, *, larger_first: bool) -> Reque
             request,
             params=asked.params,
             labels={**labels, **asked.labels},
-            initiator=asked.initiator or request.initiator,
+            initiator=replace(asked.initiator or request.initiator, type=SENDER),
             at=_moment(spec, "eta", message.headers.get("eta")),
             start_by=_moment(spec, "expires", message.headers.get("expires")),
             **{name: getattr(asked, name) for name in ("priority", "submitter", "key", "deadline", "scope")},
@@ -74,4 +76,4 @@ def _moment(spec: KindSpec, name: str, given: Any) -> datetime | None:
 
 def _sender(origin: Any) -> Initiator:
     text = shortened(requests.storable(origin) if isinstance(origin, str) else "", 200) or "unknown"
-    return Initiator("celery", text, text.rpartition("@")[2] or text)
+    return Initiator(SENDER, text, text.rpartition("@")[2] or text)

@@ -6,7 +6,12 @@ from typing import Any
 import pytest
 
 from tenure.runtime.channel import StopChannel
+from tenure.runtime.shutdown import Shutdown
+from tenure.settings import Settings
 from tenure_workers.child import Children, Inherited
+from tests.support.databases import Database
+from tests.support.kinds.ledger import ledger
+from tests.support.submitted import Tasks
 
 SLOTS = 8
 
@@ -58,3 +63,21 @@ def test_a_slot_is_free_again_only_when_its_thread_has_ended(children: Children)
     assert sorted(again.taken) == sorted(leaving.taken)
     again.end()
     staying.end()
+
+
+def test_what_a_place_without_a_slot_is_handed_is_for_another_one(database: Database) -> None:
+    tasks = Tasks(database.engine)
+    (task_id,) = tasks.submit(ledger)
+    tasks.rows("delete from task_hints returning 1")  # as the dispatcher does when it has sent the message
+    shutdown = Shutdown()
+    shutdown.stop()  # it would stay out for a second
+    nothing: Any = None
+    settings = Settings(database_url=database.url)  # type: ignore[arg-type]
+    children = Children(Inherited(nothing, settings, nothing, StopChannel(1), shutdown.watcher(), nothing, "node"))
+    threads = Threads(children, 1)
+    try:
+        with pytest.raises(RuntimeError, match="held by a live thread"):
+            children.run(str(task_id))
+    finally:
+        threads.end()
+    assert tasks.one("select task_id from task_hints") == task_id

@@ -1,5 +1,6 @@
 """adopt: the same message any number of times is one task; what cannot be run is a rejected task that names the field."""
 
+import re
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID, uuid4
@@ -9,10 +10,12 @@ from pydantic import BaseModel, ConfigDict, field_validator
 
 from tenure import client
 from tenure.adoption import Adopted, Request, adopt
-from tenure.model.errors import IdempotencyConflict
+from tenure.model.errors import IdempotencyConflict, UsageError
 from tenure.model.kinds import KindSpec
 from tenure.model.records import Initiator, Submitted
 from tenure.store.hot import HotSession
+from tenure_celery.calls import OPTIONS
+from tenure_celery.foreign import Foreign, request_of
 from tests.support import tasks
 from tests.support.databases import Database
 from tests.support.snapshots import changed, snapshot
@@ -151,3 +154,51 @@ def test_the_same_task_id_and_request_answer_the_same_task(database: Database) -
     with pytest.raises(IdempotencyConflict, match=f"task id {task_id} belongs"):
         submit({"a": 2})
     assert tasks.value(database, "select count(*) from task_hints") == 1
+
+
+LARGE: list[tuple[dict[str, Any], str]] = [
+    ({"labels": {"a": "b" * 257}}, "label 'a': 64 bytes for a name and 256 for its value"),
+    ({"labels": {"é" * 33: "b"}}, "64 bytes for a name"),
+    ({"scope": "s" * 5_000_000}, "scope is 5000000 bytes: 1 to 255"),
+    ({"key": "k" * 256}, "key is 256 bytes"),
+    ({"submitter": "k" * 256}, "submitter is 256 bytes"),
+    ({"initiator": {"type": "a", "id": "i" * 256, "name": "n"}}, "initiator id is 256 bytes"),
+]
+
+
+@pytest.mark.parametrize(("options", "said"), LARGE, ids=[said for _, said in LARGE])
+def test_what_is_too_large_in_a_message_is_rejected_and_not_stored(
+    database: Database, options: dict[str, Any], said: str
+) -> None:
+    message = Foreign(str(uuid4()), {OPTIONS: options}, None, ([], {}, {}))
+    with database.engine.begin() as connection:
+        assert adopt(connection, STRICT, request_of(STRICT, message, larger_first=False)) is Adopted.REJECTED
+    task = tasks.task(database, UUID(message.id))
+    assert said in task["error"]["message"]
+    assert len(str(task)) < 5_000
+
+
+@pytest.mark.parametrize(("options", "said"), LARGE, ids=[said for _, said in LARGE])
+def test_what_is_too_large_is_refused_in_any_submission(database: Database, options: dict[str, Any], said: str) -> None:
+    given = {"initiator": THEY, **options}
+    given["initiator"] = Initiator(**given["initiator"]) if isinstance(given["initiator"], dict) else THEY
+    with database.engine.begin() as connection, pytest.raises(UsageError, match=re.escape(said)):
+        client.submit(connection, STRICT, {}, **given)
+
+
+def test_the_largest_labels_and_names_are_stored(database: Database) -> None:
+    with database.engine.begin() as connection:
+        made = client.submit(
+            connection, STRICT, {}, initiator=THEY, labels={"a" * 64: "b" * 256}, scope="s" * 255, key="k" * 255
+        )
+    assert tasks.task(database, made.id)["labels"] == {"a" * 64: "b" * 256}
+
+
+@pytest.mark.parametrize("options", [{}, {"initiator": {"type": "user", "id": "1", "name": "root"}}])
+def test_a_message_cannot_name_the_type_of_its_initiator(database: Database, options: dict[str, Any]) -> None:
+    message = Foreign(str(uuid4()), {"origin": "gen1@there", OPTIONS: options}, None, ([], {}, {}))
+    with database.engine.begin() as connection:
+        assert adopt(connection, STRICT, request_of(STRICT, message, larger_first=False)) is Adopted.MADE
+    named = tasks.task(database, UUID(message.id))["initiator"]
+    assert named["type"] == "celery"
+    assert named["name"] == ("root" if options else "there")

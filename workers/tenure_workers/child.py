@@ -9,6 +9,7 @@ from functools import cached_property
 from uuid import UUID
 
 from billiard import current_process
+from sqlalchemy import text
 
 from tenure.model.records import Holder
 from tenure.registry import Registry
@@ -17,10 +18,14 @@ from tenure.runtime.executor import Executor
 from tenure.runtime.previous import settle_child
 from tenure.runtime.shutdown import Watcher
 from tenure.settings import Settings
+from tenure.store.sessions import Sessions
+from tenure.store.transitions.claim import HINT_BACK
 from tenure_celery.app import TenureCelery
 from tenure_celery.foreign import Foreign
 from tenure_workers.adopting import Adopter
 from tenure_workers.events import Events
+
+_STEP_ASIDE = 1.0  # s: else the same hint would come to the same place twenty times a second
 
 
 @dataclass(frozen=True)
@@ -65,8 +70,22 @@ class Children:
     def run(self, task_id: str) -> None:
         here = self._here
         if here.executor is None or here.pid != os.getpid():
-            here.executor, here.pid = self._executor(), os.getpid()
+            try:
+                here.executor, here.pid = self._executor(), os.getpid()
+            except Exception:
+                self._decline(task_id)
+                raise
         here.executor.run(task_id)
+
+    def _decline(self, task_id: str) -> None:
+        """Nothing can be run here (a slot that does not exist): the hint goes back, and this place stays out a moment."""
+        sessions = Sessions(self._inherited.settings.session_url, application="tenure decline")
+        try:
+            with sessions.transaction() as connection:
+                connection.execute(text(HINT_BACK), {"id": UUID(task_id)})
+        finally:
+            sessions.dispose()
+        self._inherited.watcher.sleep(_STEP_ASIDE)
 
     def _executor(self) -> Executor:
         one = self._inherited

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from typing import Any
 
 import structlog
@@ -25,6 +26,22 @@ class Consumer(consumer.Consumer):
             super().on_connection_error_after_connected(exc)
         except Exception as error:
             structlog.get_logger("tenure.consumer").warning("broker_connection_dropped", error=type(error).__name__)
+
+    def create_task_handler(self, *arguments: Any, **options: Any) -> Callable[[Any], Any]:
+        """Celery's, out of which nothing comes that a message did: it would end this worker, and then the next one."""
+        handle = super().create_task_handler(*arguments, **options)
+
+        def handler(message: Any) -> Any:
+            try:
+                return handle(message)
+            except Exception as error:
+                # kombu counts a KeyError as a lost connection: the message would come back for ever.
+                if isinstance(error, self.connection_errors) and not isinstance(error, KeyError):
+                    raise
+                self._drop("invalid_message", message)
+                return None
+
+        return handler
 
     # Celery's own log lines for these hold the message's body.
 
@@ -59,9 +76,11 @@ class Consumer(consumer.Consumer):
 
     def _drop(self, event: str, message: Any) -> None:
         self._say(event, message)
-        message.reject_log_error(_LOGGER, self.connection_errors)
+        if not message.acknowledged:
+            message.reject_log_error(_LOGGER, self.connection_errors)
 
     def _say(self, event: str, message: Any) -> None:
         headers = message.headers if isinstance(message.headers, dict) else {}
-        said = {name: shortened(headers.get(name)) for name in ("task", "id")}
+        named = {name: headers.get(name) for name in ("task", "id")}
+        said = {name: shortened(value) if isinstance(value, str) else None for name, value in named.items()}
         structlog.get_logger("tenure.consumer").error(event, **said)

@@ -6,7 +6,7 @@ empty call.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import structlog
@@ -19,6 +19,7 @@ from tenure_celery.foreign import Foreign
 
 SEALED = "x-tenure-foreign"
 _ID_CHARACTERS = 255
+_DEPTH = 100  # levels
 _EMPTY: tuple[list[Any], dict[str, Any], dict[str, Any]] = ([], {}, {})
 
 
@@ -72,6 +73,8 @@ def _bare(message: Any, given: Mapping[str, Any], body: Any, decoded: bool) -> d
     if given.get(HEADER) == "hint":
         return {**bare, HEADER: "hint"}
     priority = (message.properties or {}).get("priority")
+    if _deep((given, priority)):
+        raise InvalidTaskError("headers nested too deep")
     return {**bare, SEALED: Foreign(task_id, dict(given), priority, _read(message, body, decoded))}
 
 
@@ -80,4 +83,20 @@ def _read(message: Any, body: Any, decoded: bool) -> tuple[Any, Any, Any] | None
         args, kwargs, embed = body if decoded else message.payload
     except (DecodeError, ContentDisallowed, ValueError, TypeError, RecursionError):
         return None  # its task is rejected, which says so
-    return args, kwargs, embed
+    return None if _deep((args, kwargs, embed)) else (args, kwargs, embed)
+
+
+def _deep(value: Any) -> bool:
+    """Whether this would exhaust the stack on its way into the child: pickle recurses, and the pool loses a place by it."""
+    level = [value]
+    for _ in range(_DEPTH):
+        level = [part for one in level for part in _parts(one)]
+        if not level:
+            return False
+    return True
+
+
+def _parts(value: Any) -> Iterable[Any]:
+    if isinstance(value, Mapping):
+        return value.values()
+    return value if isinstance(value, list | tuple) else ()

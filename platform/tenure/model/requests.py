@@ -17,7 +17,9 @@ from tenure.model.kinds import KindSpec
 from tenure.model.records import Initiator
 
 LABELS = 32
-NAME_BYTES = 255  # of a key and of a submitter: together they are one index entry
+LABEL_KEY_BYTES = 64
+LABEL_VALUE_BYTES = 256
+NAME_BYTES = 255  # of a key, a submitter, a scope, a part of an initiator; the first two are one index entry together
 FARTHEST = timedelta(days=36_525)
 # An escaped NUL, as opposed to a backslash that is itself escaped and happens to stand before "u0000".
 _NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
@@ -71,19 +73,23 @@ def check_name(name: str, text: str, shortest: int = 0) -> None:
 
 
 def check_labels(labels: Mapping[str, str] | None) -> None:
-    """At most LABELS, text to text. UsageError."""
+    """At most LABELS, text to text, of at most LABEL_KEY_BYTES and LABEL_VALUE_BYTES. UsageError."""
     pairs = list((labels or {}).items())
     if len(pairs) > LABELS or not all(isinstance(part, str) for pair in pairs for part in pair):
         raise UsageError(f"labels: at most {LABELS}, text to text")
     for pair in pairs:
-        for part in pair:
+        for part, most in zip(pair, (LABEL_KEY_BYTES, LABEL_VALUE_BYTES), strict=True):
             check_text(label=part)
+            if len(part.encode()) > most:
+                said = f"{LABEL_KEY_BYTES} bytes for a name and {LABEL_VALUE_BYTES} for its value are allowed"
+                raise UsageError(f"label {shortened(pair[0])!r}: {said}")
 
 
 def check_initiator(initiator: Initiator) -> None:
     if not all((initiator.type, initiator.id, initiator.name)):
         raise UsageError("initiator: type, id and name are mandatory")
-    check_text(initiator_type=initiator.type, initiator_id=initiator.id, initiator_name=initiator.name)
+    for part in ("type", "id", "name"):
+        check_name(f"initiator_{part}", getattr(initiator, part), shortest=1)
 
 
 # What reads back on every client: PostgreSQL stores years that Python cannot say.
