@@ -19,7 +19,7 @@ HEAD = """\
 ## At the start: environment variables
 
 Read and checked once, when a process starts. A wrong one is named in one line and ends the process with exit code 2.
-Values of URLs are never printed.
+An empty one counts as not set. Values of URLs are never printed.
 """
 RUNTIME = """\
 ## While processes run: `tenure settings list` and `tenure settings set`

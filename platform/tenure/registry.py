@@ -5,13 +5,13 @@ A registry is a value; nothing registers itself at import.
 
 from __future__ import annotations
 
-import importlib
 import pkgutil
 from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from importlib.metadata import entry_points
 from types import ModuleType
 
+from tenure.importing import imported, is_module_name
 from tenure.model.errors import InvalidKind, UnknownKind, shortened
 from tenure.model.kinds import Kind, KindSpec
 
@@ -26,7 +26,8 @@ class Registry:
         for kind in kinds:
             known = self._kinds.setdefault(kind.spec.name, kind)
             if known is not kind:
-                raise InvalidKind(f"kind {kind.spec.name} is declared twice: rename one of them")
+                places = " and in ".join(_place(one) for one in (known, kind))
+                raise InvalidKind(f"kind {kind.spec.name} is declared twice: in {places}: rename one of them")
         self._called = dict(self._kinds)
         for kind in self._kinds.values():
             for alias in kind.spec.aliases:
@@ -66,13 +67,12 @@ class Registry:
 
 
 def _modules(package: str) -> Iterator[ModuleType]:
-    try:
-        root = importlib.import_module(package)
-        yield root
-        for found in pkgutil.iter_modules(getattr(root, "__path__", ())):
-            yield importlib.import_module(f"{package}.{found.name}")
-    except ImportError as error:
-        raise InvalidKind(f"kinds package {shortened(package)}: {shortened(error, 160)}") from None
+    if not is_module_name(package):
+        raise InvalidKind(f"kinds package {shortened(package)!r}: no package name, write it as an import does: a.b")
+    root = imported(package, package)
+    yield root
+    for found in pkgutil.iter_modules(getattr(root, "__path__", ())):
+        yield imported(package, f"{package}.{found.name}")
 
 
 def _kinds_in(modules: Iterable[ModuleType]) -> Iterator[Kind]:
@@ -85,5 +85,19 @@ def _kinds_in(modules: Iterable[ModuleType]) -> Iterator[Kind]:
 def load(packages: tuple[str, ...]) -> Registry:
     """The registry of the installed entry points and these packages. Raises InvalidKind naming what cannot be loaded."""
     names = [*(point.value for point in entry_points(group=GROUP)), *packages]
-    found = {id(k): k for name in dict.fromkeys(names) for k in _kinds_in(_modules(name))}
+    found: dict[int, Kind] = {}
+    for name in dict.fromkeys(names):
+        kinds = {id(kind): kind for kind in _kinds_in(_modules(name))}
+        if not kinds:
+            raise InvalidKind(
+                f"kinds package {shortened(name)}: holds no kind, neither itself nor in a module directly in it: "
+                "declare one with @kind, or take the package out of TENURE_KINDS"
+            )
+        found |= kinds
     return Registry(found.values())
+
+
+def _place(kind: Kind) -> str:
+    code = getattr(kind.body, "__code__", None)
+    module = shortened(getattr(kind.body, "__module__", None) or "an unknown module")
+    return f"{module}, line {code.co_firstlineno}" if code else module

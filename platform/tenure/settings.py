@@ -10,7 +10,7 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import Field, SecretStr, ValidationError, model_validator
+from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from tenure.model.errors import InvalidSettings, shortened
@@ -20,16 +20,19 @@ Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
 class Settings(BaseSettings):
-    """All settings of one process. `load()` turns a mistake into one clear line."""
+    """All settings of one process; an empty variable counts as not set. `load()` turns a mistake into one clear line."""
 
-    model_config = SettingsConfigDict(env_prefix="TENURE_", extra="ignore", frozen=True)
+    model_config = SettingsConfigDict(env_prefix="TENURE_", env_ignore_empty=True, extra="ignore", frozen=True)
 
     database_url: SecretStr | None = Field(
-        None, description="SQLAlchemy URL for client verbs; may go through PgBouncer."
+        None,
+        description="URL for client verbs, postgresql+psycopg2://USER:PASSWORD@HOST:PORT/DATABASE; may go through PgBouncer. "
+        "postgresql:// and postgres:// are taken for the same.",
     )
     direct_url: SecretStr | None = Field(
         None,
-        description="Unpooled URL for worker, beat, LISTEN, migrate: sessions are prepared and listened on. Default: database_url.",
+        description="Unpooled URL for worker, beat, LISTEN, migrate: sessions are prepared and listened on. "
+        "Forms as of database_url. Default: database_url.",
     )
     broker_url: SecretStr | None = Field(None, description="redis:// URL of the Celery broker.")
     home: Path = Field(
@@ -42,13 +45,13 @@ class Settings(BaseSettings):
     )
     services: str = Field(
         "dispatcher,reaper",
-        description="Services the worker's main process runs. All are safe in any number of processes.",
+        description="Services the worker's main process runs. All are safe in any number of processes. A single comma: none.",
     )
 
     adopt_queues: str = Field(
         "celery",
         description="Comma-separated queues that workers also consume, for Celery apps that know a kind's name but not its queue. "
-        "Messages that are no kind go back to the queue, for the other apps that share it.",
+        "Messages that are no kind go back to the queue, for the other apps that share it. A single comma: none.",
     )
 
     lease_seconds: Seconds = Field(
@@ -85,6 +88,15 @@ class Settings(BaseSettings):
     )
     concurrency: int = Field(2, ge=1, description="Child processes of `tenure worker`.")
 
+    @field_validator("database_url", "direct_url")
+    @classmethod
+    def _with_driver(cls, url: SecretStr | None) -> SecretStr | None:
+        """The forms that providers print, with the driver named: without one SQLAlchemy would choose another."""
+        for scheme in ("postgresql://", "postgres://"):
+            if url is not None and url.get_secret_value().startswith(scheme):
+                return SecretStr(PREFIX + url.get_secret_value().removeprefix(scheme))
+        return url
+
     @model_validator(mode="after")
     def _consistent(self) -> Settings:
         if self.renew_seconds >= self.lease_seconds / 2:
@@ -94,13 +106,21 @@ class Settings(BaseSettings):
         for name in ("database_url", "direct_url"):
             url: SecretStr | None = getattr(self, name)
             if url is not None and not url.get_secret_value().startswith(PREFIX):
-                raise ValueError(f"{name} must start with {PREFIX}")
+                raise ValueError(f"TENURE_{name.upper()} must start with {PREFIX} (or postgresql://)")
         return self
+
+    def _unset(self, variable: str) -> InvalidSettings:
+        if any((self.home / name).exists() for name in ("postgres", "elsewhere")):
+            return InvalidSettings(
+                f"{variable} is not set, and the embedded servers of {shortened(self.home, 160)} are not running: "
+                "start them with `tenure up`"
+            )
+        return InvalidSettings(f"{variable} is not set: set it, or start embedded servers with `tenure up`")
 
     @cached_property
     def client_url(self) -> str:
         if self.database_url is None:
-            raise InvalidSettings("TENURE_DATABASE_URL is not set: set it, or start embedded servers with `tenure up`")
+            raise self._unset("TENURE_DATABASE_URL")
         return self.database_url.get_secret_value()
 
     @cached_property
@@ -111,7 +131,7 @@ class Settings(BaseSettings):
     @cached_property
     def broker(self) -> str:
         if self.broker_url is None:
-            raise InvalidSettings("TENURE_BROKER_URL is not set: set it, or start embedded servers with `tenure up`")
+            raise self._unset("TENURE_BROKER_URL")
         return self.broker_url.get_secret_value()
 
     @cached_property

@@ -80,7 +80,7 @@ def test_a_wrong_password_is_named_as_such(tenure: Tenure, database: Database) -
 
 
 @pytest.mark.parametrize(
-    "url", ["nonsense", "postgresql://u:hunter2@h/d", "postgresql+psycopg2://u:hunter2@127.0.0.1:port/d"]
+    "url", ["nonsense", "mysql://u:hunter2@h/d", "postgresql+psycopg2://u:hunter2@127.0.0.1:port/d"]
 )
 def test_a_url_that_cannot_be_read_is_a_usage_error(tenure: Tenure, url: str) -> None:
     line = tenure.having(TENURE_DATABASE_URL=url).refusal(2, "tasks", "list")

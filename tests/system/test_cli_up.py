@@ -49,7 +49,7 @@ def home() -> Iterator[Path]:
 
 
 def test_up_works_with_nothing_but_a_home_and_stops_on_ctrl_c(
-    home: Path, start: Callable[[Tenure], subprocess.Popen[str]]
+    home: Path, port: int, start: Callable[[Tenure], subprocess.Popen[str]]
 ) -> None:
     tenure = Tenure(home, TENURE_KINDS="")
     up = start(tenure)
@@ -61,6 +61,8 @@ def test_up_works_with_nothing_but_a_home_and_stops_on_ctrl_c(
     assert "@" not in ready["database"] + ready["broker"]
     env = tenure.json("env")
     assert (env["TENURE_DATABASE_URL"], env["TENURE_BROKER_URL"]) == (servers.database_url, servers.broker_url)
+    refused = tenure.refusal(1, "up", "--flower-port", str(port))
+    assert refused == f"tenure: tenure up already runs in {home} (pid {up.pid})"
     done = tenure("tasks", "submit", "probe", "--params", '{"steps": 3}', "--wait")
     assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "succeeded"), done.stderr
     up.send_signal(signal.SIGINT)
@@ -84,3 +86,11 @@ def test_a_child_that_dies_ends_up_with_code_1_and_leaves_no_process(
     assert up.returncode == 1
     assert "tenure: beat has ended by itself (exit code -9): stopping the rest" in errors
     assert [pid for pid in pids if Path(f"/proc/{pid}").exists()] == []
+
+
+def test_a_taken_port_is_named_before_anything_starts(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        number = taken.getsockname()[1]
+        line = Tenure(tmp_path, TENURE_KINDS="").refusal(1, "up", "--flower-port", str(number))
+    assert line == f"tenure: port {number} is taken: choose another with --flower-port"
+    assert running(tmp_path) is None

@@ -80,7 +80,7 @@ def connected(url: str) -> Iterator[Connection]:
         engine = engine_for(url, application="tenure")
     except (ArgumentError, ValueError):
         raise InvalidSettings(
-            "TENURE_DATABASE_URL cannot be read: postgresql+psycopg2://USER:PASSWORD@HOST:PORT/DATABASE is its form"
+            f"{_variable(url)} cannot be read: postgresql+psycopg2://USER:PASSWORD@HOST:PORT/DATABASE is its form"
         ) from None
     entered = False
     try:
@@ -90,9 +90,17 @@ def connected(url: str) -> Iterator[Connection]:
     except DBAPIError as error:
         if entered or isinstance(error, OperationalError):
             raise
-        raise DatabaseUnavailable("the database cannot be reached: an option in TENURE_DATABASE_URL is wrong") from None
+        raise DatabaseUnavailable(f"the database cannot be reached: an option in {_variable(url)} is wrong") from None
     finally:
         engine.dispose()
+
+
+def _variable(url: str) -> str:
+    """The variable that gave this URL."""
+    from tenure import settings
+
+    direct = settings.load().direct_url
+    return "TENURE_DIRECT_URL" if direct and direct.get_secret_value() == url else "TENURE_DATABASE_URL"
 
 
 def check_schema(connection: Connection) -> None:

@@ -58,7 +58,7 @@ def environment(node: str | None = None) -> dict[str, str]:
 
     urls = {"TENURE_DATABASE_URL": database_url, "TENURE_BROKER_URL": broker_url}
     named = {"TENURE_NODE": node} if node else {}
-    return {**{name: find() for name, find in urls.items() if not os.environ.get(name)}, **os.environ, **named}
+    return {**os.environ, **{name: find() for name, find in urls.items() if not os.environ.get(name)}, **named}
 
 
 def _become(command: Sequence[str], node: str | None = None) -> NoReturn:

@@ -26,6 +26,17 @@ def up(
     PostgreSQL and Valkey are embedded, their state in TENURE_HOME, unless TENURE_DATABASE_URL and TENURE_BROKER_URL
     name servers of your own.
     """
+    from tenure import settings
+    from tenure.cli.single import alone_in, require_port
+
+    with alone_in(settings.load().home):
+        require_port(flower_port)
+        code = _run(concurrency, flower_port, timeout, as_json=as_json)
+    note("stopped")
+    raise typer.Exit(code)
+
+
+def _run(concurrency: int | None, flower_port: int, timeout: float, *, as_json: bool) -> int:
     from tenure.cli import supervision
     from tenure.cli.broker import address
     from tenure.cli.servers import provided
@@ -43,6 +54,4 @@ def up(
             else:
                 say("ready  " + "  ".join(f"{name} {where}" for name, where in addresses.items()))
             family.wait_stop()
-        code = family.stop_all()
-    note("stopped")
-    raise typer.Exit(code)
+        return family.stop_all()

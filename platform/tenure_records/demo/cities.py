@@ -11,6 +11,8 @@ import msgspec
 from tenure.model.errors import UsageError, shortened
 
 KEY = "geonameid"
+_PIECE = 65_536
+_BOM = b"\xef\xbb\xbf"
 
 # key, operation, paths, result type: what every city gets computed.
 FIELDS: tuple[tuple[str, str, tuple[str, ...], str], ...] = (
@@ -38,8 +40,15 @@ def cities(population: int) -> BinaryIO:
 
 
 def opened(path: Path) -> BinaryIO:
-    """The user's own file. Raises UsageError when it cannot be read."""
+    """The user's own file. Raises UsageError when it cannot be read, or holds nothing but blank lines."""
     try:
-        return path.open("rb")
+        lines = path.open("rb")
+        if not lines.seekable():
+            raise UsageError(f"{shortened(path)} is no file of its own: save what it gives to one")
+        pieces = iter(lambda: lines.readline(_PIECE).removeprefix(_BOM), b"")
+        if not any(piece.strip() for piece in pieces):
+            raise UsageError(f"{shortened(path)}: the file holds no objects")
+        lines.seek(0)
     except OSError as error:
         raise UsageError(f"{shortened(path)} cannot be read: {error.strerror}") from None
+    return lines

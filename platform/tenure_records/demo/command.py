@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, BinaryIO
 
 import typer
 from rich.console import Console
@@ -13,7 +13,7 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeE
 from rich.table import Table
 
 from tenure.cli.frame import initiator
-from tenure.cli.output import Json, print_json
+from tenure.cli.output import Json, note, print_json
 from tenure.model.errors import TenureError, UsageError
 from tenure.settings import Settings
 from tenure_records import classes, fields
@@ -51,11 +51,23 @@ def demo(
     if population not in (500, 1000, 5000, 15000):
         raise UsageError(f"population {population}: 500, 1000, 5000 or 15000")
     console = Console(stderr=as_json, highlight=False)
+    # Read before anything starts: what is wrong with it is said at once.
+    lines = cities.cities(population) if input is None else cities.opened(input)
+    try:
+        with lines:
+            fine = _play(lines, key or (cities.KEY if input is None else "key"), lease, console, as_json=as_json)
+    except KeyboardInterrupt:
+        note("stopped")
+        raise
+    raise typer.Exit(0 if fine else 1)
+
+
+def _play(lines: BinaryIO, key: str, lease: float, console: Console, *, as_json: bool) -> bool:
     began = time.monotonic()
     with stage(lease) as here:
         usual = Settings.model_fields["lease_seconds"].default
         console.print(f"[bold]1[/] servers up, schema migrated; lease {lease:g} s (a worker's default is {usual:g} s)")
-        filled = _fill(here, input, key, population, console)
+        filled = _fill(here, lines, key, console)
         console.print("[bold]3[/] two workers, one task: [bold]records.reindex[/]")
         here.start_workers("demo-a", "demo-b")
         story = follow(here, filled.task_id, console)
@@ -64,11 +76,10 @@ def demo(
         with here.engine.connect() as connection:
             checked = verify(connection, filled.class_id, CLASS, after=story.after, killed_at=story.killed_at)
     _report(filled, story, checked, lease, time.monotonic() - began, console, as_json=as_json)
-    raise typer.Exit(0 if checked.holds and story.task["counters"]["processed"] == checked.objects else 1)
+    return checked.holds and bool(story.task["counters"]["processed"] == checked.objects)
 
 
-def _fill(here: Stage, input: Path | None, key: str | None, population: int, console: Console) -> Filled:
-    lines = cities.cities(population) if input is None else cities.opened(input)
+def _fill(here: Stage, lines: BinaryIO, key: str, console: Console) -> Filled:
     with here.engine.begin() as connection:
         if any(found.name == CLASS for found in classes.list_classes(connection)):
             classes.drop_class(connection, CLASS)
@@ -77,10 +88,10 @@ def _fill(here: Stage, input: Path | None, key: str | None, population: int, con
     lines.seek(0)
     columns = (TextColumn("  load"), BarColumn(), DownloadColumn(), TimeElapsedColumn())
     began = time.monotonic()
-    with lines, Progress(*columns, console=console) as progress:
+    with Progress(*columns, console=console) as progress:
         bar = progress.add_task("load", total=size)
         loaded = load(
-            here.engine.begin, CLASS, lines, key=key or (cities.KEY if input is None else "key"),
+            here.engine.begin, CLASS, lines, key=key,
             on_error="abort", progress=lambda done: progress.update(bar, completed=done),
         )  # fmt: skip
     seconds = time.monotonic() - began

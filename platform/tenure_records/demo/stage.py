@@ -9,8 +9,10 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from uuid import UUID
 
 from sqlalchemy import Engine, text
+from sqlalchemy.exc import DBAPIError
 
 from tenure import migrate, settings
 from tenure.cli.processes import worker_command
@@ -18,6 +20,7 @@ from tenure.embedded import acquire
 from tenure.model.errors import TenureError
 from tenure.runtime.shutdown import Shutdown, Watcher
 from tenure.store.connect import engine_for
+from tenure.store.workers import ended
 
 START_SECONDS = 30.0
 
@@ -36,9 +39,10 @@ class Stage:
     lease: float
     watcher: Watcher
     workers: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+    killed: list[UUID] = field(default_factory=list)
 
     def start_workers(self, *names: str) -> None:
-        """Start one worker process each, and wait until all can take tasks."""
+        """Start one worker process each, and wait until all can take tasks. Raises KeyboardInterrupt at a stop."""
         with self.engine.connect() as connection:
             since = connection.execute(text("select clock_timestamp()")).scalar_one()
         for name in names:
@@ -52,7 +56,11 @@ class Stage:
             with self.engine.connect() as connection:
                 if connection.execute(_READY, {"nodes": nodes, "since": since}).scalar_one() == len(names):
                     return
-            if any(process.poll() is not None for process in self.workers.values()) or not self.watcher.sleep(0.1):
+            dead = any(process.poll() is not None for process in self.workers.values())
+            # A stop goes first: Ctrl-C may have ended the worker as well.
+            if not self.watcher.sleep(0.1):
+                raise KeyboardInterrupt
+            if dead:
                 break
         raise TenureError(f"the demo's workers did not start: see {self.home}/{names[0]}.log")
 
@@ -66,7 +74,7 @@ class Stage:
             "TENURE_RENEW_SECONDS": f"{self.lease / 4:g}",
         }
 
-    def kill(self, boot_id: object) -> str:
+    def kill(self, boot_id: UUID) -> str:
         """SIGKILL the worker of this boot, and answer its node once the process is gone. Its child dies with it."""
         with self.engine.connect() as connection:
             pid, node = connection.execute(_PID, {"boot_id": boot_id}).one()
@@ -75,6 +83,7 @@ class Stage:
             raise TenureError("the task is held by a worker that is not the demo's: stop other workers first")
         process.send_signal(signal.SIGKILL)
         process.wait()
+        self.killed.append(boot_id)
         return str(node)
 
     def stop(self) -> None:
@@ -88,6 +97,18 @@ class Stage:
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
+        self._end_killed()
+
+    def _end_killed(self) -> None:
+        """Say that the killed worker has ended: nobody else would for a while, and it is known here."""
+        if not self.killed:
+            return
+        try:
+            with self.engine.begin() as connection:
+                for boot_id in self.killed:
+                    ended(connection, boot_id)
+        except DBAPIError:
+            pass  # the database is away: that has been, or will be, told; housekeeping ends the row in time
 
 
 @contextmanager
