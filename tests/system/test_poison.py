@@ -3,11 +3,13 @@
 import base64
 import json
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 from uuid import uuid4
 
 import pytest
 import redis
+from celery import Celery
 
 from tests.support.databases import Database
 from tests.support.submitted import Tasks
@@ -104,10 +106,12 @@ def test_a_malformed_broadcast_ends_no_worker(worker: Worker, tasks: Tasks, modu
     with redis.Redis.from_url(module_broker) as broker:
         channel = f"/{module_broker.rsplit('/', 1)[-1]}.celery.pidbox"
         for poison in ("5", CANARY, "[" * 100_000, message(b"5"), message(b"null", parts={"headers": [CANARY]})):
-            assert broker.publish(channel, poison) == 1
+            until(partial(broker.publish, channel, poison))  # Celery subscribes anew after some of them
         broker.lpush("default", message(headers={"id": str(own)}))
         until(lambda: tasks.rows("select 1 from tasks where id = :id", id=own), 10)
         tasks.wait_ended([own], 10, watch=[worker])
+    with Celery("elsewhere", broker=module_broker, set_as_current=False) as app:
+        until(lambda: app.control.ping(timeout=1.0, limit=1), 10)
     assert worker.process.poll() is None
     assert CANARY not in worker.text()[before:]
 
