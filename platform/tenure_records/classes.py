@@ -66,11 +66,16 @@ def ensure_class(connection: Connection, name: str) -> RecordClass:
     return get_class(connection, name)
 
 
-def _create(connection: Connection, name: str, description: str) -> int | None:
+def check_name(name: str) -> None:
+    """Raises InvalidClass for what no class can be called."""
     if not isinstance(name, str) or not name.strip() or not name.isprintable():
         raise InvalidClass(f"class name {shortened(name)!r}: must hold printable characters, not only blanks")
     if len(name.encode()) > NAME_BYTES:
         raise InvalidClass(f"class name {shortened(name)!r}: {len(name.encode())} bytes, at most {NAME_BYTES}")
+
+
+def _create(connection: Connection, name: str, description: str) -> int | None:
+    check_name(name)
     if "\0" in description or len(description.encode()) > DESCRIPTION_BYTES:
         raise InvalidClass(f"description: at most {DESCRIPTION_BYTES} bytes, without NUL")
     made: int | None = connection.execute(_CREATE, {"name": name, "description": description}).scalar()

@@ -61,28 +61,43 @@ def load(
     *,
     key: str = "key",
     on_error: Literal["skip", "abort"] = "abort",
+    create: bool = False,
     progress: Callable[[int], None] = lambda _: None,
 ) -> Loaded:
     """Load objects, the member `key` of each being its key, into a class that exists.
 
+    With `create` a missing class is made in the transaction of the first objects: where nothing is loaded, none is left.
+
     `begin` opens a transaction that commits when it is left, such as `engine.begin`. `progress` is told the bytes read
-    so far. Blank lines are passed over. Of two lines with one key the second is refused. Raises NoSuchClass.
+    so far. Blank lines are passed over. Of two lines with one key the second is refused. Raises NoSuchClass,
+    with `create` InvalidClass.
     """
-    with begin() as connection:
-        class_id = classes.class_id(connection, class_name)
+    class_id: int | None = None
+    if create:
+        classes.check_name(class_name)
+    else:
+        with begin() as connection:
+            class_id = classes.class_id(connection, class_name)
     result = Loaded()
+
+    def put(connection: Connection, batch: dict[str, str]) -> None:
+        nonlocal class_id
+        if class_id is None:
+            class_id = classes.ensure_class(connection, class_name).id
+        result.put += put_checked(connection, class_id, batch)
+
     batches = _batches(lines, key, result, progress)
     if on_error == "skip":
         for batch in batches:
             with begin() as connection:
-                result.put += put_checked(connection, class_id, batch)
+                put(connection, batch)
         return result
     try:
         with begin() as connection:
             for batch in batches:
                 # After the first bad line nothing is written any more; the rest is read for its own bad lines.
                 if not result.refused:
-                    result.put += put_checked(connection, class_id, batch)
+                    put(connection, batch)
             if result.refused:
                 raise _Refused
     except _Refused:

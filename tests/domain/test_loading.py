@@ -6,7 +6,7 @@ from typing import Literal
 import pytest
 
 from tenure_records import Loaded, get_object, load
-from tenure_records.errors import NoSuchClass
+from tenure_records.errors import InvalidClass, NoSuchClass
 from tenure_records.load import BATCH_LINES, LINE_BYTES
 from tests.support.databases import Database
 from tests.support.records import CITY, defined, scalar, stored
@@ -128,3 +128,25 @@ def test_a_class_that_does_not_exist_is_refused_before_a_line_is_read(records: D
     with pytest.raises(NoSuchClass):
         load(records.engine.begin, "nowhere", lines)
     assert lines.tell() == 0
+
+
+@pytest.mark.parametrize("on_error", ["skip", "abort"])
+@pytest.mark.parametrize("body", [b"", b"{nope}\n"])
+def test_a_load_of_nothing_leaves_no_new_class(
+    database: Database, body: bytes, on_error: Literal["skip", "abort"]
+) -> None:
+    load(database.engine.begin, CITY, io.BytesIO(body), on_error=on_error, create=True)
+    assert scalar(database, "select count(*) from record_classes") == 0
+    assert load(database.engine.begin, CITY, io.BytesIO(GOOD), on_error=on_error, create=True).put.created == 1
+    assert scalar(database, "select count(*) from record_classes") == 1
+
+
+def test_a_bad_line_after_the_first_batch_takes_the_new_class_back(database: Database) -> None:
+    many = b"".join(b'{"key": "k%d"}\n' % number for number in range(BATCH_LINES + 1))
+    done = load(database.engine.begin, CITY, io.BytesIO(many + b"{nope}\n"), create=True)
+    assert (done.rolled_back, scalar(database, "select count(*) from record_classes")) == (True, 0)
+
+
+def test_a_name_that_no_class_can_have_is_refused_before_a_line_is_read(database: Database) -> None:
+    with pytest.raises(InvalidClass, match="printable"):
+        load(database.engine.begin, "\x1b", io.BytesIO(b""), create=True)

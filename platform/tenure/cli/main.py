@@ -64,7 +64,7 @@ def root(
 ) -> None:
     """Durable tasks: PostgreSQL is the truth, Celery is the engine.
 
-    Exit codes: 0 done, 1 refused or failed, 2 wrong usage, 3 timed out (tasks wait).
+    Exit codes: 0 done, 1 refused or failed, 2 wrong usage, 3 timed out, 130 stopped by Ctrl-C.
     """
     if isinstance(context.obj, Invocation):
         context.obj.debug = debug

@@ -118,6 +118,6 @@ class BrokerUnavailable(Unavailable):
 
 
 def shortened(value: object, limit: int = 60) -> str:
-    """A value as it may appear in a message: one line, cut to `limit` characters."""
-    text = " ".join(str(value).split())
+    """A value as it may appear in a message: one line that steers no terminal, cut to `limit` characters."""
+    text = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in " ".join(str(value).split()))
     return text if len(text) <= limit else text[: limit - 1] + "…"

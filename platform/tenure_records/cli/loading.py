@@ -41,12 +41,9 @@ def load(
 ) -> None:
     """Load objects; equal ones stay as they are. Every bad line is named on stderr; exit 1 when there was one."""
     from tenure.cli.frame import database
-    from tenure_records import ensure_class
     from tenure_records import load as load_lines
 
     with _opened(file) as lines, database() as connection:
-        ensure_class(connection, name)
-        connection.commit()
 
         @contextmanager
         def begin() -> Iterator[Connection]:
@@ -54,7 +51,7 @@ def load(
                 yield connection
 
         with _progress(lines) as progress:
-            done = load_lines(begin, name, lines, key=key, on_error=on_error.value, progress=progress)
+            done = load_lines(begin, name, lines, key=key, on_error=on_error.value, create=True, progress=progress)
     for error in done.errors:
         note(f"line {error.line}: {error.reason}")
     if done.refused > len(done.errors):
