@@ -115,11 +115,14 @@ def test_a_lost_claim_that_is_still_at_work_on_the_server_is_seen_off_first(
         task = bench.submit(paying)
         proxy.arm(Cut(b"execute tenure_claim (", Where.AT_ONCE))
         with bench.engine.begin() as connection:
-            # A claim waits for no row; this keeps it from writing its lease.
-            connection.execute(text("lock table task_leases in share mode"))
+            # A claim waits for no row of tasks; a lease that may yet commit keeps it from writing its own.
+            lease = """insert into task_leases (task_id, token, worker, pid, kind, queue, attempt, acquired, renewed, expires)
+                select :t, 0, :w, 0, 'x', 'x', 1, now(), now(), now()"""
+            connection.execute(text(lease), {"t": task, "w": bench.holder.worker})
             running = bench.aside(task)
             first = until(lambda: bench.rows(waiting), pace=0.005)[0][0]
             until(lambda: any(row[0] != first for row in bench.rows(waiting)), pace=0.005)
+            connection.rollback()
         running.join(10)
         assert proxy.cuts == 1
     assert_each_once(bench, [task])
