@@ -8,6 +8,7 @@ from contextlib import ExitStack
 from sqlalchemy import Engine
 
 from bench import bulk
+from bench.aged import age
 from bench.contenders.bare_celery import bare_celery
 from bench.contenders.procrastinate import procrastinate
 from bench.figures import Figure, Sample
@@ -25,6 +26,8 @@ WARM = 200
 def measure(run: Run) -> Iterator[Figure]:
     """Ours with and without batches, beside bare Celery, procrastinate, and the same statements in a bare loop."""
     one, eight = _tenure(run)
+    ended = 50_000 if run.quick else 1_000_000
+    aged_one, aged_eight = _tenure(run, ended)
     celery = _bare_celery(run)
     floor_one, floor_eight = _floor(run, noop, 1), _floor(run, tiny, 8)
     theirs = _procrastinate(run)
@@ -35,6 +38,10 @@ def measure(run: Run) -> Iterator[Figure]:
         least = (2.0, 10.0) if name == fastest else (None, None)
         yield Figure(PART, "one at a time", "tasks/s", one, against, sample, ratio_least=least[0])
         yield Figure(PART, "batch of 8", "tasks/s", eight, against, sample, ratio_least=least[1])
+    against = f"bare Celery, {fastest}"
+    beside = f"beside {ended:,} ended tasks"
+    yield Figure(PART, f"one at a time, {beside}", "tasks/s", aged_one, against, celery[fastest], ratio_least=2.0)
+    yield Figure(PART, f"batch of 8, {beside}", "tasks/s", aged_eight, against, celery[fastest], ratio_least=10.0)
     for name, sample in theirs.items():
         yield Figure(PART, "one at a time", "tasks/s", one, f"procrastinate, {name}", sample)
     yield Figure(PART, "one at a time", "tasks/s", one, f"its SQL alone, {SLOTS} loops", floor_one)
@@ -52,8 +59,13 @@ def _repeated(run: Run, here: Engine, kind: Kind, full: int, name: str) -> Sampl
     return Sample(values)
 
 
-def _tenure(run: Run) -> tuple[Sample, Sample]:
+def _tenure(run: Run, ended: int = 0) -> tuple[Sample, Sample]:
     database, broker = run.place.database("tenure_noop"), run.place.broker(1)
+    if ended:
+        run.say(f"noop: making {ended:,} ended tasks")
+        old = engine(database)
+        age(old, ended)
+        old.dispose()
     run.say("noop: starting a Tenure worker")
     with worker(run.place, database, broker, queues=QUEUE) as here:
         one = _repeated(run, here, noop, 5000, "Tenure one at a time")

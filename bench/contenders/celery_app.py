@@ -9,7 +9,7 @@ import time
 from celery import Celery
 from kombu import Queue
 
-from tenure_celery.app import settings_of
+from tenure_celery.conf import settings_of
 
 QUEUE = "bare"
 NOTE = struct.Struct("<qd")  # index, time of day
