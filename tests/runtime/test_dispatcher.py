@@ -9,6 +9,7 @@ from uuid import UUID, uuid4
 
 import pytest
 import redis
+import structlog
 
 from tenure.model.errors import BrokerUnavailable
 from tenure.model.kinds import KindSpec, kind
@@ -232,6 +233,15 @@ def test_a_flushed_broker_is_noticed_and_every_queued_task_hinted_again_exactly_
         post.step()
     assert sorted(post.bench.hints()) == sorted(tasks), "noticed once"
     assert running not in post.bench.hints()
+
+
+def test_only_a_broker_that_replaces_another_is_a_warning(post: Post) -> None:
+    with structlog.testing.capture_logs() as said:
+        post.step()
+        post.redis.flushdb()
+        post.step()
+    changes = [(line["log_level"], line["first"]) for line in said if line["event"] == "broker_changed"]
+    assert changes == [("info", True), ("warning", False)]
 
 
 def test_a_broker_that_is_frozen_or_gone_is_reported_in_time_and_the_hints_stay(make_bench: Make) -> None:

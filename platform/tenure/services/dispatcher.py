@@ -144,7 +144,9 @@ class Dispatcher:
             with self._sessions.transaction() as connection:
                 epoch, made = hints.broker_changed(connection, epoch, run_id)
             self._broker.set_epoch(epoch)
-            self._log.warning("broker_changed", hinted=made)
+            # Before the first broker nothing can have been lost with one.
+            first = not known[1]
+            (self._log.info if first else self._log.warning)("broker_changed", hinted=made, first=first)
         self._checked = (epoch, run_id)
 
     def close(self) -> None:
