@@ -303,6 +303,19 @@ def test_the_doctor_names_what_is_wrong_and_what_to_do(tenure: Tenure, database:
     assert all(check["advice"] for check in wrong.values())
 
 
+@pytest.mark.parametrize(("what", "name"), [("kind", "tests.count"), ("queue", "counting")])
+def test_the_doctor_says_that_a_pause_holds_the_backlog(
+    tenure: Tenure, database: Database, what: str, name: str
+) -> None:
+    submitted(database)
+    tenure.json(f"{what}s", "pause", name)
+    found = tenure.json("doctor")
+    (backlog,) = [check for check in found["checks"] if check["name"] == "backlog"]
+    assert (found["healthy"], backlog["state"]) == (True, "warn")
+    assert f"held by a pause: 1 tests.count in queue counting ({what} paused by " in backlog["finding"]
+    assert backlog["advice"] == f"let them run with `tenure {what}s resume {name}`"
+
+
 def _month(connection: Any, ahead: int) -> str:
     statement = "select to_char(date_trunc('month', now() at time zone 'UTC') + make_interval(months => :n), 'YYYYMM')"
     return str(connection.execute(text(statement), {"n": ahead}).scalar_one())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from typing import Any
 
 from sqlalchemy import Connection
 
@@ -105,13 +106,24 @@ def leases(connection: Connection) -> Check:
 
 
 def backlog(connection: Connection) -> Check:
-    """Queued tasks that no live worker would take."""
+    """Queued tasks that no live worker would take, and those that a pause holds: a worker would not help these."""
     overdue = runtime_settings.value(connection, runtime_settings.WORKER_OVERDUE)
-    rows = diagnosis.unserved(connection, overdue=overdue)
-    if not rows:
+    paused = diagnosis.paused(connection)
+    held = {(row["kind"], row["queue"]) for row in paused}
+    rows = [r for r in diagnosis.unserved(connection, overdue=overdue) if (r["kind"], r["queue"]) not in held]
+    findings, advice = [], []
+    if rows:
+        findings.append("queued without a worker: " + ", ".join(_many(row) for row in rows[:3]))
+        advice.append("start a worker that has the kind installed (TENURE_KINDS) and serves the queue (--queues)")
+    if paused:
+        named = (f"{_many(row)} ({row['what']} paused by {row['paused_by']})" for row in paused[:3])
+        findings.append("held by a pause: " + ", ".join(named))
+        pauses = list(dict.fromkeys((row["what"], row["name"]) for row in paused[:3]))
+        advice.append("let them run with " + ", ".join(f"`tenure {what}s resume {name}`" for what, name in pauses))
+    if not findings:
         return ok("backlog", "every queued task has a live worker for it")
-    named = ", ".join(f"{row['n']} {row['kind']} in queue {row['queue']}" for row in rows[:3])
-    return Check(
-        "backlog", "wrong", f"queued without a worker: {named}",
-        "start a worker that has the kind installed (TENURE_KINDS) and serves the queue (--queues)",
-    )  # fmt: skip
+    return Check("backlog", "wrong" if rows else "warn", "; ".join(findings), "; ".join(advice))
+
+
+def _many(row: dict[str, Any]) -> str:
+    return f"{row['n']} {row['kind']} in queue {row['queue']}"

@@ -21,6 +21,11 @@ _UNSERVED = text("""select q.kind, q.queue, count(*) as n, min(q.available_at) a
        and w.last_seen > clock_timestamp() - make_interval(secs => :overdue)
        and q.kind = any(w.kinds) and q.queue = any(w.queues))
  group by 1, 2 order by 3 desc""")
+_PAUSED = text("""select q.kind, q.queue, q.n, p.what, p.name, p.paused_by
+ from (select kind, queue, count(*) as n from tasks where state = 'queued' group by 1, 2) q
+ cross join lateral (select what, name, paused_by from pauses
+       where (what = 'kind' and name = q.kind) or (what = 'queue' and name = q.queue) order by what limit 1) p
+ order by q.n desc""")
 _OLD = text("""select pid, usename, application_name, state, extract(epoch from clock_timestamp() - xact_start)::float8 as seconds
   from pg_stat_activity where datname = current_database() and xact_start < clock_timestamp() - make_interval(secs => :seconds)
    and pid <> pg_backend_pid() and backend_type = 'client backend' order by xact_start""")
@@ -53,6 +58,11 @@ def overdue_promotions(connection: Connection) -> int:
 def unserved(connection: Connection, *, overdue: float) -> list[dict[str, Any]]:
     """kind, queue, n, oldest of queued tasks that no live worker would take."""
     return [dict(row) for row in connection.execute(_UNSERVED, {"overdue": overdue}).mappings()]
+
+
+def paused(connection: Connection) -> list[dict[str, Any]]:
+    """kind, queue, n of queued tasks that a pause holds; what, name and paused_by of it (one, where both are paused)."""
+    return [dict(row) for row in connection.execute(_PAUSED).mappings()]
 
 
 def old_transactions(connection: Connection, *, seconds: float) -> list[dict[str, Any]]:
