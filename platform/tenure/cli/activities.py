@@ -50,6 +50,7 @@ def list_activities(
         ("ID", "Status", "Initiator", "Target", "Created", "Ended"),
         ((r["id"], r["status"], r["initiator_name"], _target(r), r["created_at"], r["ended_at"]) for r in rows),
         empty="no such activities",
+        gives_way={"Ended": 0, "Created": 0, "Target": 8, "Initiator": 8},
     )
 
 
@@ -83,4 +84,5 @@ def show(
             ("Time (UTC)", "Change", "Object", "Error"),
             ((i["created_at"], i["change"], i["object_name"] or i["object_id"], i["error_message"]) for i in found["items"]),
             empty="",
+            gives_way={"Time (UTC)": 0, "Object": 12},
         )  # fmt: skip

@@ -34,6 +34,7 @@ def list_kinds(as_json: Json = False) -> None:
         ((r["kind"], r["queue"], r["max_attempts"], r["on_shutdown"], r["on_lost"], r["queued"], r["scheduled"],
           r["active"], _notes(r)) for r in rows),
         empty="no kinds are installed here: see TENURE_KINDS",
+        gives_way={"On shutdown": 0, "On lost": 0, "Attempts": 0, "Scheduled": 0, "Queue": 8},
     )  # fmt: skip
 
 

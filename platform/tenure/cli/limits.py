@@ -38,6 +38,7 @@ def list_limits(as_json: Json = False) -> None:
         ("Of", "Name", "#At most", "#Running", "#Declared", "Set by"),
         ((r["what"], r["name"], r["at_most"], r["running"], r["declared"], r["set_by"]) for r in rows),
         empty="no limits: as many run as the workers have slots",
+        gives_way={"Declared": 0, "Set by": 8},
     )
 
 

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from decimal import Decimal
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 from uuid import UUID
 
@@ -73,26 +74,41 @@ def console(*, stderr: bool = False) -> Console:
     return Quiet(file=stream, width=width, highlight=False, markup=False, emoji=False)
 
 
-def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, empty: str) -> None:
-    """Rows under headings; `empty` is the sentence when there are none. A heading that starts with `#` is a number's."""
+def print_table(
+    columns: Sequence[str],
+    rows: Iterable[Sequence[object]],
+    *,
+    empty: str,
+    gives_way: Mapping[str, int] = MappingProxyType({}),
+) -> None:
+    """Rows under headings; `empty` is the sentence when there are none. A heading that starts with `#` is a number's.
+
+    On a terminal that is too narrow the columns of `gives_way` are cut to the width named there (0: not cut), then left
+    out, in that order. Elsewhere everything is printed whole.
+    """
+    from rich.cells import cell_len
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+    from tenure.cli.tables import fitted
+
     cells = [[plain(value) for value in row] for row in rows]
-    for at, name in enumerate(columns):
-        number = name.startswith("#")
-        # The last column gives way: it is cut, so that every row stays on one line of the terminal.
-        widest = max([len(name.lstrip("#")), *(len(row[at]) for row in cells)])
-        width = None if at == len(columns) - 1 and not number else widest
-        justify: Literal["left", "right"] = "right" if number else "left"
-        table.add_column(name.lstrip("#"), justify=justify, no_wrap=True, overflow="ellipsis", min_width=width)
-    for row in cells:
-        table.add_row(*(Text(cell) for cell in row))
-    if table.row_count:
-        console().print(table)
-    else:
+    if not cells:
         say(empty)
+        return
+    names = [name.removeprefix("#") for name in columns]
+    widths = {name: max(cell_len(name), *(cell_len(row[at]) for row in cells)) for at, name in enumerate(names)}
+    target = console()
+    shown = fitted(widths, gives_way, target.width if sys.stdout.isatty() else None)
+    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+    for name, heading in zip(names, columns, strict=True):
+        if name in shown:
+            justify: Literal["left", "right"] = "right" if heading.startswith("#") else "left"
+            table.add_column(name, justify=justify, no_wrap=True, overflow="ellipsis", width=shown[name])
+    for row in cells:
+        table.add_row(*(Text(cell) for name, cell in zip(names, row, strict=True) if name in shown))
+    target.width = max(target.width, sum(shown.values()) + 2 * len(shown))  # the console would cut what is wider
+    target.print(table)
 
 
 def print_fields(fields: Mapping[str, Any]) -> None:

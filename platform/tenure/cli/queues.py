@@ -52,6 +52,7 @@ def list_queues(as_json: Json = False) -> None:
         ((r["queue"], r["queued"], r["scheduled"], r["active"], r["oldest"], r["workers"],
           r["paused"] and r["paused"]["paused_by"], r["kinds"]) for r in rows),
         empty="no queues: no kind is installed here and nothing waits",
+        gives_way={"Kinds": 8, "Oldest (UTC)": 0, "Scheduled": 0},
     )  # fmt: skip
 
 

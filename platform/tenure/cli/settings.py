@@ -27,6 +27,7 @@ def list_settings(as_json: Json = False) -> None:
         ("Name", "#Value", "#Default", "Unit", "Set by", "Reason"),
         ((r["name"], f"{r['value']:g}", f"{r['default']:g}", r["unit"], r["updated_by"], r["reason"]) for r in rows),
         empty="",
+        gives_way={"Set by": 8, "Default": 0, "Unit": 0},
     )
 
 

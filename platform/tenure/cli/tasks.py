@@ -53,6 +53,7 @@ def list_tasks(
         ("ID", "Kind", "State", "Created", "#Attempt", "Error"),
         ((r["id"], r["kind"], _state(r), r["created_at"], f"{r['attempt']}/{r['max_attempts']}", r["error_message"]) for r in rows),
         empty="no such tasks",
+        gives_way={"Created": 0, "Attempt": 0, "Kind": 8},
     )  # fmt: skip
 
 
@@ -76,6 +77,7 @@ def show(task_id: TaskId, as_json: Json = False) -> None:
         ("Time (UTC)", "Verb", "State", "#Token", "Note"),
         ((e["created_at"], e["verb"], e["state"], e["token"], e["note"]) for e in task["history"]),
         empty="no history",
+        gives_way={"Token": 0, "Time (UTC)": 0},
     )
     if task["attempts"]:
         print()
@@ -84,6 +86,7 @@ def show(task_id: TaskId, as_json: Json = False) -> None:
             ((a["attempt"], a["token"], a["created_at"], a["ended_at"], a["how"], a["forced"], a["error_message"])
              for a in task["attempts"]),
             empty="",
+            gives_way={"Ended (UTC)": 0, "Token": 0, "Forced": 0, "Started (UTC)": 0},
         )  # fmt: skip
 
 

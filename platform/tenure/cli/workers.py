@@ -38,4 +38,5 @@ def list_workers(
         ((r["node"], r["role"], r["pid"], r["status"], f"{ago(r['silent_seconds'])} ago", f"{r['leases']}/{r['slots']}",
           r["queues"], len(r["kinds"]), r["version"], r["work"]) for r in rows),
         empty="no workers: start one with `tenure worker`",
+        gives_way={"Version": 0, "Kinds": 0, "Queues": 8, "Role": 0, "Pid": 0},
     )  # fmt: skip

@@ -38,4 +38,5 @@ def classes(as_json: Json = False) -> None:
         ((r["name"], r["objects"], r["fields"], r["evaluation_revision"], r["rebuild_status"], r["last_error"])
          for r in rows),
         empty="no classes yet: `tenure records load CLASS FILE.ndjson` makes one",
+        gives_way={"Evaluation": 0, "Fields": 8},
     )  # fmt: skip

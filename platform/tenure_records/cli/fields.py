@@ -97,6 +97,7 @@ def list_fields(name: Class, as_json: Json = False) -> None:
         ("Field", "Op", "Paths", "Type", "Enabled", "#Revision"),
         ((r["key"], r["op"], r["paths"], r["result_type"], r["enabled"], r["revision"]) for r in rows),
         empty=f"class {name} has no computed fields: `tenure records field set` defines one",
+        gives_way={"Revision": 0, "Enabled": 0, "Paths": 12},
     )
 
 
