@@ -8,7 +8,8 @@ import pytest
 from sqlalchemy import create_engine, make_url, text
 from sqlalchemy.pool import NullPool
 
-from tenure.migrate import LOCK, migrate
+from tenure.migrate import migrate
+from tenure.store.advisory import MIGRATING
 from tests.support.servers import OwnServers
 from tests.support.workers import Worker
 
@@ -66,13 +67,13 @@ def test_a_worker_waits_while_somebody_migrates_and_starts_when_it_is_done(
 ) -> None:
     migrating = create_engine(empty_database, poolclass=NullPool)
     with migrating.connect() as connection:
-        connection.execute(text("select pg_advisory_lock(:key)"), {"key": LOCK})
+        connection.execute(text("select pg_advisory_lock(:key)"), {"key": MIGRATING})
         connection.commit()
         with Worker(empty_database, module_broker) as worker:
             worker.wait_for("waiting_for_migration")
             assert not worker.lines("ready")
             assert (worker.home / "health-worker").exists(), "a waiting worker is healthy"
-            connection.execute(text("select pg_advisory_unlock(:key)"), {"key": LOCK})
+            connection.execute(text("select pg_advisory_unlock(:key)"), {"key": MIGRATING})
             connection.commit()
             migrate(empty_database)
             worker.wait_ready()
