@@ -74,7 +74,7 @@ class Settings(BaseSettings):
         1024 * 1024, ge=1024, description="bytes. Larger results fail the task: the row is not a file store."
     )
     run_on_tasks: int = Field(
-        64, ge=1, description="Tasks one Celery message may run: a message must end for recycling and warm shutdown."
+        256, ge=1, description="Tasks one Celery message may run: a message must end for recycling and warm shutdown."
     )
     run_on_seconds: Seconds = Field(0.25, description="s. Same bound in time.")
     connect_seconds: Seconds = Field(

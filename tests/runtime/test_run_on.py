@@ -121,15 +121,15 @@ def test_hints_of_kinds_this_worker_does_not_know_are_left_alone(make_bench: Mak
     assert bench.state(stranger) == "queued"
 
 
-def test_a_message_runs_64_tasks_and_no_more(make_bench: Make) -> None:
-    bench = make_bench(plain)
+def test_a_message_runs_so_many_tasks_and_no_more(make_bench: Make) -> None:
+    bench = make_bench(plain, run_on_tasks=64)
     tasks = [bench.submit(plain) for _ in range(70)]
     assert bench.run(tasks[0]) == 64
     assert bench.hints() == tasks[64:]
 
 
-def test_a_message_of_tiny_tasks_keeps_to_64_as_well(make_bench: Make) -> None:
-    bench = make_bench(tiny)
+def test_a_message_of_tiny_tasks_keeps_to_the_bound_as_well(make_bench: Make) -> None:
+    bench = make_bench(tiny, run_on_tasks=64)
     tasks = [bench.submit(tiny) for _ in range(70)]
     assert bench.run(tasks[0]) == 64
     assert len(bench.hints()) == 6
