@@ -13,8 +13,8 @@ from tenure.model.kinds import KindSpec, kind
 from tenure.runtime.attempt import Attempt
 from tenure.runtime.executor import BATCH_SECONDS
 from tenure.store.hot import RunOn
-from tests.support.executors import TESTER, Bench
 from tests.support.promptness import best_of
+from tests.support.slot import TESTER, Bench
 
 Make = Callable[..., Bench]
 

@@ -12,7 +12,7 @@ from tenure.model.kinds import KindSpec, kind
 from tenure.registry import Registry
 from tenure.runtime.attempt import Attempt
 from tests.support.databases import Database
-from tests.support.executors import TESTER, Bench
+from tests.support.slot import TESTER, Bench
 
 
 class First(BaseModel):

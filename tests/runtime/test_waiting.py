@@ -14,7 +14,7 @@ from tenure.model.kinds import NoParams, kind
 from tenure.model.retry import Reject, Retry, RetryPolicy
 from tenure.runtime.attempt import Attempt
 from tests.support.databases import Database
-from tests.support.executors import Bench
+from tests.support.slot import Bench
 from tests.support.until import until
 
 
