@@ -41,7 +41,7 @@ class Settings(BaseSettings):
     kinds: str = Field("", description="Comma-separated packages with kinds, beside the entry point tenure.kinds.")
     node: str = Field(
         "",
-        description="Name of this node; a restart under the same name settles the old boot's leases. Default: the host name.",
+        description="Name of this node; a restart under the same name settles the old boot's leases. Default: tenure, at the host's name.",
     )
     services: str = Field(
         "dispatcher,reaper",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
 from uuid import UUID
 
 
@@ -76,14 +75,3 @@ class Ended:
     error_message: str | None = None
     activity: str = "complete"
     available_after: float | None = None  # seconds, for retry_later and for a release that must not be taken at once
-
-
-@dataclass(frozen=True)
-class Moment:
-    """One line of a task's history."""
-
-    at: datetime
-    verb: str
-    state: str
-    token: int | None
-    note: str | None

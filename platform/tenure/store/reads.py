@@ -65,11 +65,6 @@ def from_now(connection: Connection, delay: timedelta) -> datetime:
     return moment
 
 
-def state_of(connection: Connection, task_id: UUID) -> tuple[str, str | None] | None:
-    row = connection.execute(select(tasks.c.state, tasks.c.outcome).where(tasks.c.id == task_id)).first()
-    return None if row is None else (row[0], row[1])
-
-
 def glance(connection: Connection, task_id: UUID) -> Row | None:
     """What somebody who waits for a task wants to know, in one statement: state, error, counters, result."""
     statement = (
