@@ -1,7 +1,8 @@
 """What the records domain refuses, in the tree of `tenure.model.errors`. A message names things, never an object's data.
 
-UsageError ── InvalidClass, InvalidKey, InvalidObject
-Refused ───── NoSuchClass, NoSuchObject, NoSuchField, ClassExists, FieldExists, TooManyFields, RevisionConflict
+UsageError ── InvalidClass, InvalidKey, InvalidObject, SchemaRefused
+Refused ───── NoSuchClass, NoSuchObject, NoSuchField, ClassExists, FieldExists, TooManyFields, RevisionConflict,
+              Uninspectable
 """
 
 from tenure.model.errors import Refused, UsageError
@@ -17,6 +18,14 @@ class InvalidKey(UsageError):
 
 class InvalidObject(UsageError):
     """An object's data is no JSON object that can be stored."""
+
+
+class SchemaRefused(UsageError):
+    """A schema breaks a rule; the message has a JSON pointer into the schema."""
+
+
+class Uninspectable(Refused):
+    """A document that cannot be judged within the bounds of size and work."""
 
 
 class NoSuchClass(Refused):
