@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from tenure_records.computed import Evaluator, canonical, decode, define, encode
 from tests.support import computed_oracle
+from tests.support.exact import as_fractions, strictly_equal
 
 NAMES = ["a", "b", "c", "a/b", "m~n", "~1", "", "0", "01", "é"]
 RESULT_TYPES = {
@@ -108,14 +109,6 @@ def respelled(value: Any) -> str:
     return f"{value:E}" if isinstance(value, Decimal) else json.dumps(value)
 
 
-def as_fractions(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: as_fractions(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [as_fractions(item) for item in value]
-    return Fraction(value) if isinstance(value, int | Decimal) and not isinstance(value, bool) else value
-
-
 def agree(text: str, drawn: list[dict[str, Any]]) -> None:
     named = [{**one, "key": f"f{index}"} for index, one in enumerate(drawn)]
     evaluation = Evaluator([define(label="x", **one) for one in named]).evaluate(text)
@@ -167,15 +160,6 @@ def test_canonical_bytes_are_equal_exactly_when_the_values_are(left: str, other:
     assert (canonical(decode(left)) == canonical(decode(right))) is same
     again = canonical(decode(canonical(decode(left))))
     assert again == canonical(decode(left))
-
-
-def strictly_equal(left: Any, right: Any) -> bool:
-    """Equality that tells true from 1, which Python's == does not."""
-    if isinstance(left, dict) and isinstance(right, dict):
-        return set(left) == set(right) and all(strictly_equal(left[key], right[key]) for key in left)
-    if isinstance(left, list) and isinstance(right, list):
-        return len(left) == len(right) and all(map(strictly_equal, left, right))
-    return type(left) is type(right) and bool(left == right)
 
 
 def test_equal_documents_give_equal_bytes_whatever_their_spelling() -> None:
