@@ -6,6 +6,7 @@ the spot, flagged, and repaired where that costs nobody anything.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -15,11 +16,13 @@ from sqlalchemy import Connection, Row, text
 from sqlalchemy.exc import DBAPIError
 
 from tenure.model.errors import UsageError, shortened
-from tenure_records import classes, locks, scope, values
-from tenure_records.computed import Evaluation, JsonValue, decode, document_digest
+from tenure_records import classes, freshness, locks, scope, values
+from tenure_records.computed import JsonValue, decode
 from tenure_records.errors import NoSuchObject
+from tenure_records.freshness import Computed, Judged, Kind, judge
 
 MOST: Final = 10_000
+_LOG: Final = logging.getLogger("tenure.records")
 
 # One statement, so that data, values, definitions and revision are of one snapshot. The definitions go with the first
 # row only: a page would carry them a thousand times.
@@ -31,22 +34,12 @@ _PAGE = """with page as materialized (
 _PLAIN = ("null as definitions", "")
 _COMPUTED = (
     f"""case when row_number() over (order by o.id) = 1 then {scope.DEFINITIONS.format(class_id=":class_id")} end
-        as definitions, s.evaluation_revision as wanted, s.rebuild_status, c.evaluation_revision as found,
-        c.change_seq as judged, encode(c.source_digest, 'hex') as digest, c.values::text as values, c.errors as errors""",
+        as definitions, s.rebuild_status, {freshness.COLUMNS}""",
     """join class_computation_state s on s.class_id = o.class_id
     left join object_computed_data c on c.class_id = o.class_id and c.object_id = o.id""",
 )
 _BY_KEYS = "and o.key = any(:keys) order by o.id"
 _AFTER = "and o.id > :after order by o.id"
-
-
-@dataclass(frozen=True)
-class Computed:
-    """The computed fields of one object. `stale`: they were evaluated for this read; right all the same."""
-
-    values: dict[str, JsonValue]
-    errors: dict[str, str]
-    stale: bool
 
 
 @dataclass(frozen=True)
@@ -97,11 +90,14 @@ def get_objects(
     if not rows or not include_computed:
         return [_object(row, None) for row in rows]
     now = scope.scope(class_id, rows[0].wanted, rows[0].definitions)
-    read = [(row, _computed(row, now)) for row in rows]
-    # While a rebuild runs, it will come to them; and a value nobody can be shown is not worth a write.
-    if repair and rows[0].rebuild_status != "rebuilding" and not now.empty:
-        _repair(connection, now, [(row, found) for row, (shown, found) in read if shown.stale and found is not None])
-    return [_object(row, shown) for row, (shown, _) in read]
+    read = [(row, judge(row, now)) for row in rows]
+    spoiled = [(row, found) for row, found in read if found.kind is not Kind.FRESH]
+    # While a rebuild runs it will come to what is stale; what is corrupt it may take for its own finished work.
+    if rows[0].rebuild_status == "rebuilding":
+        spoiled = [(row, found) for row, found in spoiled if found.kind is Kind.CORRUPT]
+    if spoiled and repair:
+        _repair(connection, now, spoiled)
+    return [_object(row, found.shown) for row, found in read]
 
 
 def _object(row: Row[Any], computed: Computed | None) -> Object:
@@ -110,29 +106,28 @@ def _object(row: Row[Any], computed: Computed | None) -> Object:
     return Object(row.id, row.key, row.revision, row.change_seq, row.created_at, row.updated_at, data, computed)
 
 
-def _computed(row: Row[Any], now: scope.Scope) -> tuple[Computed, Evaluation | None]:
-    if now.empty:
-        return Computed({}, {}, stale=False), None
-    if row.found == row.wanted and row.judged == row.change_seq and row.digest == document_digest(row.data):
-        stored = decode(row.values)
-        if isinstance(stored, dict) and now.fits(stored, row.errors):
-            return Computed(stored, row.errors, stale=False), None
-    found = now.evaluator.evaluate(row.data)
-    return Computed(found.values, found.errors, stale=True), found
-
-
-def _repair(connection: Connection, now: scope.Scope, stale: list[tuple[Row[Any], Evaluation]]) -> None:
+def _repair(connection: Connection, now: scope.Scope, spoiled: list[tuple[Row[Any], Judged]]) -> None:
     """Store what was evaluated, unless somebody is in the way or the caller may not write: a read never fails for it."""
-    if not stale:
-        return
+    written = 0
     try:
         with connection.begin_nested():
-            if not locks.try_share(connection, now.class_id):
-                return
-            if scope.current(connection, now.class_id).revision != now.revision:
-                return
-            fresh = [values.Value(row.id, row.change_seq, found) for row, found in stale]
-            values.repair(connection, now.class_id, now.revision, fresh)
+            written = _stored(connection, now, spoiled)
     except DBAPIError:
-        # A read-only transaction, a standby, a lock timeout: the next read or rebuild repairs it.
-        return
+        pass  # a read-only transaction, a standby, a lock timeout: the next read or rebuild repairs it
+    corrupt = sum(1 for _, one in spoiled if one.kind is Kind.CORRUPT)
+    _LOG.log(
+        logging.WARNING if corrupt else logging.INFO,
+        "computed values of class %d found out of date: %d stale, %d corrupt, %d repaired",
+        now.class_id, len(spoiled) - corrupt, corrupt, written,
+    )  # fmt: skip
+
+
+def _stored(connection: Connection, now: scope.Scope, spoiled: list[tuple[Row[Any], Judged]]) -> int:
+    """How many values were written; 0 when the definitions have changed since they were read, or are about to."""
+    if not locks.try_share(connection, now.class_id):
+        return 0
+    if scope.current(connection, now.class_id).revision != now.revision:
+        return 0
+    values.evict(connection, now.class_id, [(row.id, row.judged, row.found) for row, one in spoiled if one.impossible])
+    fresh = [values.Value(row.id, row.change_seq, one.evaluation) for row, one in spoiled if one.evaluation is not None]
+    return values.repair(connection, now.class_id, now.revision, fresh)

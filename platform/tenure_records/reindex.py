@@ -111,6 +111,8 @@ def store(connection: Connection, params: Reindex, task_id: UUID, by: scope.Scop
 def finish(connection: Connection, params: Reindex, task_id: UUID) -> bool:
     """The last step: the class is ready, if it is still this rebuild's to say so. Done twice it says the same."""
     locks.share(connection, params.class_id)
-    values.sweep(connection, params.class_id)
+    if not is_mine(connection, params, task_id):
+        return False
+    values.sweep(connection, params.class_id, params.revision)
     here = {"class_id": params.class_id, "revision": params.revision, "task_id": task_id}
     return connection.execute(_READY, here).rowcount == 1

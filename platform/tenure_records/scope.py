@@ -43,12 +43,12 @@ class Scope:
     def empty(self) -> bool:
         return not self.types
 
-    def fits(self, values: dict[str, JsonValue], errors: object) -> bool:
+    def fits(self, values: dict[str, JsonValue], errors: dict[str, JsonValue]) -> bool:
         """Whether stored values are of a form that these definitions could have given."""
         return (
             values.keys() == self.types.keys()
-            and isinstance(errors, dict)
-            and all(code in CODES and values.get(key, key) is None for key, code in errors.items())
+            and all(isinstance(code, str) and code in CODES for code in errors.values())
+            and all(values.get(key, key) is None for key in errors)
             and all(
                 value is None or _TYPE_OF.get(type(value)) in _MAY_BE[self.types[key]] for key, value in values.items()
             )

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import hashlib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from sqlalchemy import Connection, text
 
-from tenure_records.computed import Evaluation, encode
+from tenure_records.computed import Evaluation, JsonValue, encode
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +52,12 @@ _REPAIR = text(f"""insert into object_computed_data as c
 _CLEAR = text("""delete from object_computed_data
     where class_id = :class_id and object_id > :after and object_id <= :last""")
 _FORGET = text("delete from object_computed_data where class_id = :class_id and object_id = any(:ids)")
+_EVICT = text("""delete from object_computed_data c
+    using unnest(cast(:ids as bigint[]), cast(:seqs as bigint[]), cast(:revisions as bigint[])) as u (id, seq, revision)
+    where c.class_id = :class_id and c.object_id = u.id and c.change_seq = u.seq and c.evaluation_revision = u.revision""")
 _SWEEP = text("""delete from object_computed_data c where c.class_id = :class_id
-    and not exists (select 1 from record_objects o where o.class_id = c.class_id and o.id = c.object_id)""")
+    and (c.evaluation_revision > :revision
+         or not exists (select 1 from record_objects o where o.class_id = c.class_id and o.id = c.object_id))""")
 
 
 def update(connection: Connection, class_id: int, revision: int, values: Sequence[Value]) -> int:
@@ -80,13 +85,36 @@ def forget(connection: Connection, class_id: int, ids: Sequence[int]) -> int:
     return connection.execute(_FORGET, {"class_id": class_id, "ids": list(ids)}).rowcount
 
 
-def sweep(connection: Connection, class_id: int) -> int:
-    """Delete values without an object: a reindex page that raced the object's deletion leaves one. Nobody reads them."""
-    return connection.execute(_SWEEP, {"class_id": class_id}).rowcount
+def evict(connection: Connection, class_id: int, seen: Sequence[tuple[int, int, int]]) -> int:
+    """Delete values that are still as they were seen: (object id, change_seq, evaluation revision) of each."""
+    if not seen:
+        return 0
+    ids, seqs, revisions = (list(column) for column in zip(*sorted(seen), strict=True))
+    columns = {"class_id": class_id, "ids": ids, "seqs": seqs, "revisions": revisions}
+    return connection.execute(_EVICT, columns).rowcount
+
+
+def sweep(connection: Connection, class_id: int, revision: int) -> int:
+    """Delete values without an object, as a reindex page that raced the object's deletion leaves, and values of a
+    revision above the current one, which nobody can have written. The caller holds the class lock."""
+    return connection.execute(_SWEEP, {"class_id": class_id, "revision": revision}).rowcount
+
+
+def seal(document_digest: str, values: Mapping[str, JsonValue], errors: Mapping[str, str]) -> str:
+    """What `source_digest` holds, as 64 hexadecimal digits: it covers the document and the values made of it, so a
+    change of either alone shows."""
+    return _seal(document_digest, encode(values), encode({**errors}))
+
+
+def _seal(document_digest: str, values: str, errors: str) -> str:
+    return hashlib.sha256(f"{document_digest}\n{values}\n{errors}".encode()).hexdigest()
 
 
 def _columns(class_id: int, revision: int, values: Sequence[Value]) -> dict[str, object]:
     ordered = sorted(values, key=lambda value: value.object_id)  # the lock order
+    made = [encode(value.evaluation.values) for value in ordered]
+    codes = [encode({**value.evaluation.errors}) if value.evaluation.errors else "{}" for value in ordered]
+    rows = zip(ordered, made, codes, strict=True)
     return {
         "class_id": class_id,
         "revision": revision,
@@ -94,9 +122,7 @@ def _columns(class_id: int, revision: int, values: Sequence[Value]) -> dict[str,
         "high": ordered[-1].object_id,
         "ids": ",".join([str(value.object_id) for value in ordered]),
         "seqs": ",".join([str(value.change_seq) for value in ordered]),
-        "digests": ",".join([value.evaluation.digest for value in ordered]),
-        "values": "\n".join([encode(value.evaluation.values) for value in ordered]),
-        "errors": "\n".join(
-            [encode({**value.evaluation.errors}) if value.evaluation.errors else "{}" for value in ordered]
-        ),
+        "digests": ",".join([_seal(value.evaluation.digest, text, errors) for value, text, errors in rows]),
+        "values": "\n".join(made),
+        "errors": "\n".join(codes),
     }
