@@ -20,6 +20,7 @@ from tests.support.celery_processes import CeleryProcess
 from tests.support.databases import Database
 from tests.support.servers import OwnServers
 from tests.support.until import until
+from tests.support.workers import Worker
 
 BEAT = ("celery", "-A", "tenure_beat", "-q", "beat", "-S", "tenure", "-l", "INFO")
 
@@ -56,8 +57,10 @@ def claim_and_lose(database: Database, count: int) -> list[UUID]:
     assert all(session.claim(task_id) for task_id in ids)
     session.close()
     with database.engine.begin() as connection:
-        connection.execute(text("delete from task_hints"))  # taken, as the hint of a claimed task is
-        connection.execute(text("update task_leases set expires = clock_timestamp() - interval '1 s'"))
+        # Taken, as the hint of a claimed task is.
+        connection.execute(text("delete from task_hints where task_id = any(:ids)"), {"ids": ids})
+        past = "update task_leases set expires = clock_timestamp() - interval '1 s' where task_id = any(:ids)"
+        connection.execute(text(past), {"ids": ids})
     return ids
 
 
@@ -88,6 +91,21 @@ def test_two_beats_recover_each_task_once(beats: Beats, database: Database) -> N
     assert one(database, "select count(*) from task_attempts where how = 'lost'") == 250
     assert one(database, "select count(*) from task_events where verb = 'recover'") == 250
     assert one(database, "select count(*) from workers where role = 'beat' and ended_at is null") == 2
+
+
+@pytest.mark.parametrize("services", ["dispatcher", "dispatcher,reaper"], ids=["by beat", "by the worker too"])
+def test_stale_leases_are_recovered_while_every_worker_is_busy(
+    beats: Beats, database: Database, broker_url: str, services: str
+) -> None:
+    with Worker(database.url, broker_url, concurrency=1, env={"TENURE_SERVICES": services}) as worker:
+        beats.start().wait_for('"ready"')
+        worker.wait_ready()
+        with database.engine.begin() as connection:
+            busy = submit(connection, "probe", {"seconds": 60}, initiator=Initiator("test", "1", "test")).id
+        until(lambda: states(database, [busy]) == [("running", 0)], 20)
+        ids = claim_and_lose(database, 3)
+        until(lambda: states(database, ids) == [("queued", 1)] * 3, 10)
+        assert states(database, [busy]) == [("running", 0)]
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGQUIT])
