@@ -1,4 +1,4 @@
-"""Records: classes of JSON objects, and computed fields that readers can always trust.
+"""Records: classes of JSON objects, computed fields that readers can always trust, schemas that hold.
 
 Every function takes the caller's own SQLAlchemy Connection and commits nothing.
 """
@@ -10,6 +10,10 @@ from tenure_records.objects import Put, Stored, delete_object, put_object, put_o
 from tenure_records.preview import preview_field
 from tenure_records.reading import Object, get_object, get_objects
 from tenure_records.rebuild import rebuild, restart_failed
+from tenure_records.schemas.activation import activate
+from tenure_records.schemas.revisions import Revision, list_revisions, propose_schema
+from tenure_records.schemas.showing import SchemaState, show_schema
+from tenure_records.schemas.validation import impact, revalidate
 
 __all__ = [
     "Change",
@@ -18,7 +22,10 @@ __all__ = [
     "Object",
     "Put",
     "RecordClass",
+    "Revision",
+    "SchemaState",
     "Stored",
+    "activate",
     "change_field",
     "create_class",
     "define_field",
@@ -29,12 +36,17 @@ __all__ = [
     "get_class",
     "get_object",
     "get_objects",
+    "impact",
     "list_classes",
     "list_fields",
+    "list_revisions",
     "load",
     "preview_field",
+    "propose_schema",
     "put_object",
     "put_objects",
     "rebuild",
     "restart_failed",
+    "revalidate",
+    "show_schema",
 ]

@@ -12,6 +12,7 @@ from sqlalchemy import Connection, text
 from tenure.model.errors import shortened
 from tenure_records import locks
 from tenure_records.errors import ClassExists, InvalidClass, NoSuchClass
+from tenure_records.schemas import evidence
 
 NAME_BYTES: Final = 200
 DESCRIPTION_BYTES: Final = 2_048
@@ -112,6 +113,7 @@ def drop_class(connection: Connection, name: str) -> None:
     """Delete a class with its objects, definitions and values; a running reindex of it stops. Raises NoSuchClass."""
     found = class_id(connection, name)
     locks.take(connection, found)
+    evidence.drop(connection, found)
     if connection.execute(_DROP, {"id": found}).rowcount != 1:
         raise _missing(name)
 

@@ -1,11 +1,20 @@
 """What the records domain refuses, in the tree of `tenure.model.errors`. A message names things, never an object's data.
 
 UsageError ── InvalidClass, InvalidKey, InvalidObject, SchemaRefused
-Refused ───── NoSuchClass, NoSuchObject, NoSuchField, ClassExists, FieldExists, TooManyFields, RevisionConflict,
-              Uninspectable
+Refused ───── NoSuchClass, NoSuchObject, NoSuchField, NoSuchSchema, ClassExists, FieldExists, TooManyFields,
+              RevisionConflict, SchemaViolation, ActivationRefused, ClassBusy, Uninspectable
 """
 
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
 from tenure.model.errors import Refused, UsageError
+
+if TYPE_CHECKING:
+    from tenure_records.schemas.evidence import Sample, Tally
+    from tenure_records.schemas.judge import Finding
 
 
 class InvalidClass(UsageError):
@@ -54,3 +63,31 @@ class TooManyFields(Refused):
 
 class RevisionConflict(Refused):
     """Somebody changed it meanwhile: read it again, decide again."""
+
+
+class NoSuchSchema(Refused):
+    """The class has no schema revision that this could be about."""
+
+
+class ClassBusy(Refused):
+    """Writers held the class for longer than was to be waited."""
+
+
+class SchemaViolation(Refused):
+    """Data that the strict schema of its class does not allow; nothing was written.
+
+    `violations`: what is wrong with each refused object, by key; at most ten findings each.
+    """
+
+    def __init__(self, message: str, violations: Mapping[str, Sequence[Finding]]) -> None:
+        super().__init__(message)
+        self.violations = violations
+
+
+class ActivationRefused(Refused):
+    """Not every object has valid evidence: how many have what instead, and at most ten of them."""
+
+    def __init__(self, message: str, tally: Tally, samples: Sequence[Sample]) -> None:
+        super().__init__(message)
+        self.tally = tally
+        self.samples = samples

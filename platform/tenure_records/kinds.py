@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from tenure.model.kinds import KindSpec
 
 PAGE_ROWS = 1_000
+BATCH_ROWS = 64
+BATCH_BYTES = 8 * 1024 * 1024
 
 
 class Reindex(BaseModel):
@@ -34,4 +36,34 @@ REINDEX = KindSpec(
     stop_within=2.0,
     internal="tenure records rebuild",
     keep_params="they name a class and a revision, no data, and tell which rebuild a finished task was",
+)
+
+
+class SchemaValidation(BaseModel):
+    """Which objects of which class to judge, by which schema revision. Written by the domain only."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    class_id: int
+    class_name: str
+    schema_id: int
+    number: Annotated[int, Field(ge=1, description="The schema revision, as people count them.")]
+    scan_id: int
+    mode: Literal["impact", "revalidation"]
+    upper: Annotated[int, Field(ge=0, description="The last object id; later objects are judged when written.")]
+    object_bytes: Annotated[int, Field(ge=1, description="Longer stored JSON text is never fetched.")]
+    batch_rows: Annotated[int, Field(ge=1, le=10_000)] = BATCH_ROWS
+    batch_bytes: Annotated[int, Field(ge=1, description="Of stored JSON text.")] = BATCH_BYTES
+
+
+SCHEMA_VALIDATION = KindSpec(
+    "records.schema_validation",
+    params=SchemaValidation,
+    queue="default",
+    max_attempts=5,
+    on_lost="resume",
+    on_shutdown="release",
+    stop_within=2.0,
+    internal="tenure records schema impact, or revalidate",
+    keep_params="they name a class and a schema revision, no data, and tell what an ended scan was about",
 )

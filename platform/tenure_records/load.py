@@ -17,8 +17,9 @@ from tenure.model.errors import shortened
 from tenure_records import classes
 from tenure_records.computed import InvalidDocument, decode
 from tenure_records.documents import checked_key, repeats_a_member
-from tenure_records.errors import InvalidKey, InvalidObject
+from tenure_records.errors import InvalidKey, InvalidObject, SchemaViolation
 from tenure_records.objects import Put, put_checked
+from tenure_records.schemas.writing import described
 
 LINE_BYTES: Final = 1024 * 1024
 BATCH_LINES: Final = 2_000
@@ -79,14 +80,24 @@ def load(
         with begin() as connection:
             class_id = classes.class_id(connection, class_name)
     result = Loaded()
+    seen: dict[str, int] = {}
 
     def put(connection: Connection, batch: dict[str, str]) -> None:
         nonlocal class_id
         if class_id is None:
             class_id = classes.ensure_class(connection, class_name).id
-        result.put += put_checked(connection, class_id, batch)
+        try:
+            result.put += put_checked(connection, class_id, batch)
+        except SchemaViolation as error:
+            # Judged before anything was written, so the others may still go in.
+            for name, findings in error.violations.items():
+                result.refuse(seen[name], f"the object does not fit the schema {described(findings)}")
+            result.errors.sort(key=lambda error: error.line)
+            if on_error == "skip":
+                fitting = {name: text for name, text in batch.items() if name not in error.violations}
+                result.put += put_checked(connection, class_id, fitting)
 
-    batches = _batches(lines, key, result, progress)
+    batches = _batches(lines, key, seen, result, progress)
     if on_error == "skip":
         for batch in batches:
             with begin() as connection:
@@ -110,8 +121,9 @@ class _Refused(Exception):
     """Leaves the transaction of `abort` by rolling it back."""
 
 
-def _batches(lines: BinaryIO, key: str, result: Loaded, progress: Callable[[int], None]) -> Iterator[dict[str, str]]:
-    seen: dict[str, int] = {}
+def _batches(
+    lines: BinaryIO, key: str, seen: dict[str, int], result: Loaded, progress: Callable[[int], None]
+) -> Iterator[dict[str, str]]:
     batch: dict[str, str] = {}
     size = done = 0
     for number, line, length in _numbered(lines):

@@ -11,6 +11,7 @@ from tenure.model.errors import shortened
 from tenure_records import classes, locks, scope, values
 from tenure_records.documents import Data, checked_key, checked_text, stored_text_decides
 from tenure_records.errors import InvalidKey, NoSuchObject, RevisionConflict
+from tenure_records.schemas import evidence, writing
 
 _RETURNED = "id, key, revision, change_seq"
 _ROWS = "unnest(string_to_array(:keys, chr(10)), string_to_array(:texts, chr(10))) as u (k, d)"
@@ -51,24 +52,31 @@ class Stored:
 
 @dataclass(frozen=True)
 class Put:
-    """Counts of one bulk write."""
+    """Counts of one bulk write. `invalid`: how many of the written do not fit the advisory schema of the class."""
 
     created: int
     changed: int
     unchanged: int
+    invalid: int = 0
 
     def __add__(self, other: Put) -> Put:
-        return Put(self.created + other.created, self.changed + other.changed, self.unchanged + other.unchanged)
+        return Put(
+            self.created + other.created,
+            self.changed + other.changed,
+            self.unchanged + other.unchanged,
+            self.invalid + other.invalid,
+        )
 
 
 def put_object(connection: Connection, class_name: str, key: str, data: Data, *, revision: int | None = None) -> Stored:
     """Create or replace one object. `revision` is the one expected: 0 for "must be new"; None takes any.
 
-    Raises NoSuchClass, InvalidKey, InvalidObject, RevisionConflict.
+    Raises NoSuchClass, InvalidKey, InvalidObject, RevisionConflict, SchemaViolation.
     """
     key, body = checked_key(key), checked_text(data)
     class_id = classes.class_id(connection, class_name)
     locks.share(connection, class_id)
+    admitted = writing.admit(connection, class_id, {key: body})
     here = {"class_id": class_id, "key": key, "text": body, "revision": revision}
     if revision is None:
         row = connection.execute(_UPSERT, {"class_id": class_id, "keys": key, "texts": body}).first()
@@ -76,6 +84,7 @@ def put_object(connection: Connection, class_name: str, key: str, data: Data, *,
         row = connection.execute(_REPLACE if revision else _INSERT, here).first()
     if row is not None:
         _materialise(connection, class_id, [row], {key: body})
+        writing.record(connection, admitted, [row])
         return Stored(row.id, row.key, row.revision, row.change_seq, True)
     found = connection.execute(_ONE, here).first()
     if found is None or (revision is not None and found.revision != revision):
@@ -86,7 +95,7 @@ def put_object(connection: Connection, class_name: str, key: str, data: Data, *,
 def put_objects(connection: Connection, class_name: str, items: Iterable[tuple[str, Data]]) -> Put:
     """Create or replace many objects in one statement; all or none. Give at most a few thousand at a time.
 
-    Raises NoSuchClass, InvalidObject, InvalidKey: also for a key given twice.
+    Raises NoSuchClass, InvalidObject, InvalidKey (also for a key given twice), SchemaViolation.
     """
     texts: dict[str, str] = {}
     for given, data in items:
@@ -102,12 +111,15 @@ def put_checked(connection: Connection, class_id: int, texts: Mapping[str, str])
     if not texts:
         return Put(0, 0, 0)
     locks.share(connection, class_id)
+    admitted = writing.admit(connection, class_id, texts)
     columns = {"class_id": class_id, "keys": "\n".join(texts), "texts": "\n".join(texts.values())}
     connection.execute(_LOCK, columns)
     rows = connection.execute(_UPSERT, columns).all()
     _materialise(connection, class_id, rows, texts)
+    writing.record(connection, admitted, rows)
     created = sum(1 for row in rows if row.revision == 1)
-    return Put(created, len(rows) - created, len(texts) - len(rows))
+    invalid = sum(1 for row in rows if admitted.against_advice(row.key))
+    return Put(created, len(rows) - created, len(texts) - len(rows), invalid)
 
 
 def _materialise(
@@ -137,6 +149,7 @@ def delete_object(connection: Connection, class_name: str, key: str, *, revision
             raise NoSuchObject(f"no object {shortened(key)!r} in class {shortened(class_name)!r}")
         raise _conflict(key, revision, found)
     values.forget(connection, class_id, [gone])
+    evidence.forget(connection, class_id, [gone])
 
 
 def _conflict(key: str, expected: int | None, found: Row[tuple[int, str, int, int]] | None) -> RevisionConflict:

@@ -57,7 +57,25 @@ AGEING = RuntimeSetting(
     "dispatch.ageing_seconds", 60, "seconds", 0.001, 86400,
     "Waiting so long is worth one step of priority, so that nothing waits for ever. Holds for tasks queued from then on.",
 )  # fmt: skip
-CATALOGUE = {setting.name: setting for setting in (AGEING, LONG_TRANSACTION, PARTITIONS_AHEAD, WORKER_OVERDUE)}
+VALIDATION_ROWS = RuntimeSetting(
+    "records.validation_rows", 64, "objects", 1, 10_000,
+    "A scan by a schema reads so many objects at once at most. Holds for scans asked for from then on.", whole=True,
+)  # fmt: skip
+VALIDATION_BYTES = RuntimeSetting(
+    "records.validation_bytes", 8_388_608, "bytes", 1_024, 268_435_456,
+    "A scan by a schema reads so much JSON text at once at most, or one object.", whole=True,
+)  # fmt: skip
+OBJECT_BYTES = RuntimeSetting(
+    "records.object_bytes", 1_048_576, "bytes", 1_024, 16_777_216,
+    "A larger object is not inspected, and keeps a schema from becoming strict. Fixed for a schema when it is proposed.",
+    whole=True,
+)  # fmt: skip
+CATALOGUE = {
+    setting.name: setting
+    for setting in (
+        AGEING, LONG_TRANSACTION, OBJECT_BYTES, PARTITIONS_AHEAD, VALIDATION_BYTES, VALIDATION_ROWS, WORKER_OVERDUE,
+    )
+}  # fmt: skip
 
 _READ = text("select name, value, updated_at, updated_by from service_settings")
 _SET = text("""insert into service_settings (name, value, updated_by) values (:name, :value, :by)

@@ -65,7 +65,7 @@ def _report(name: str, done: Loaded, *, as_json: bool) -> None:
         print_json(
             {
                 "class": name, "lines": done.lines, "created": done.put.created, "changed": done.put.changed,
-                "unchanged": done.put.unchanged, "refused": done.refused, "rolled_back": done.rolled_back,
+                "unchanged": done.put.unchanged, "invalid": done.put.invalid, "refused": done.refused, "rolled_back": done.rolled_back,
                 "errors": [{"line": error.line, "reason": error.reason} for error in done.errors],
             }
         )  # fmt: skip
@@ -74,6 +74,8 @@ def _report(name: str, done: Loaded, *, as_json: bool) -> None:
     else:
         put = done.put
         say(f"{put.created} created, {put.changed} changed, {put.unchanged} unchanged, {done.refused} refused")
+        if put.invalid:
+            say(f"{put.invalid} of them do not fit the advisory schema: `tenure records schema show {name}`")
 
 
 @contextmanager

@@ -1,0 +1,76 @@
+"""`records.schema_validation`: judges the objects of a class by a schema revision, batch by batch, resuming where it was."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel
+
+from tenure.model.kinds import kind
+from tenure.model.stops import Cancelled
+from tenure.runtime.ahead import reading_ahead
+from tenure.runtime.attempt import Attempt
+from tenure_records.kinds import SCHEMA_VALIDATION, SchemaValidation
+from tenure_records.schemas import scans
+
+
+class Cursor(BaseModel):
+    """The last object id whose evidence is committed, and what was found up to there."""
+
+    after: int = 0
+    reused: int = 0
+    valid: int = 0
+    invalid: int = 0
+    uninspectable: int = 0
+
+    def past(self, page: scans.Page) -> Cursor:
+        """The cursor after a page."""
+        invalid = sum(1 for one in page.others if one.verdict == "invalid")
+        return Cursor(
+            after=page.last,
+            reused=self.reused + page.reused,
+            valid=self.valid + len(page.valid),
+            invalid=self.invalid + invalid,
+            uninspectable=self.uninspectable + len(page.others) - invalid,
+        )
+
+    @property
+    def counts(self) -> scans.Counts:
+        judged = self.valid + self.invalid + self.uninspectable
+        return scans.Counts(judged, self.reused, self.valid, self.invalid, self.uninspectable)
+
+
+@kind(SCHEMA_VALIDATION)
+def records_schema_validation(attempt: Attempt, params: SchemaValidation) -> dict[str, int]:
+    """Each page commits with its checkpoint, fenced by the lease's token and by the schema revision.
+
+    The end of the task as succeeded publishes what was found, in the same transaction; any other end publishes nothing.
+    """
+    cursor = attempt.resume(Cursor())
+    with attempt.connection() as connection:
+        reading = connection.execution_options(isolation_level="AUTOCOMMIT")
+        judge = scans.judge_of(reading, params)
+        if judge is None:
+            raise _superseded()
+        attempt.begin(total=attempt.counters.processed + scans.total(reading, params, cursor.after))
+        scan = scans.Scan(reading, params, judge)
+        # While a page commits, the next is read and judged: PostgreSQL and Python work side by side.
+        with reading_ahead() as ahead:
+            coming = ahead(scan.page, cursor.after, attempt.is_running)
+            while (page := coming.result()) is not None:
+                coming = ahead(scan.page, page.last, attempt.is_running)
+                with attempt.transaction() as tx:
+                    if not scans.store(tx, params, attempt.token, page):
+                        raise _superseded()
+                    cursor = attempt.checkpoint(tx, cursor.past(page), processed=page.rows)
+    with attempt.transaction() as tx:
+        if not scans.finish(tx, params, attempt.token, cursor.counts):
+            raise _superseded()
+    found = cursor.counts
+    attempt.summary = (
+        f"{attempt.counters.processed} objects of class {params.class_name} by schema revision {params.number}: "
+        f"{found.invalid} invalid, {found.uninspectable} uninspectable, {found.reused} judged before"
+    )
+    return vars(found)
+
+
+def _superseded() -> Cancelled:
+    return Cancelled("a newer schema revision or a newer scan superseded this scan")
