@@ -8,7 +8,8 @@ TenureError
 │   ├── InvalidParams     params do not fit the kind's model; names the field
 │   ├── InvalidResult     what a body returned cannot be stored
 │   ├── PayloadTooLarge   params exceed the size limit
-│   └── InvalidCheckpoint a checkpoint before the plan step has ended
+│   ├── InvalidCheckpoint a checkpoint before the plan step has ended
+│   └── ScheduleInvalid   a schedule's cron line, zone, interval or step is wrong; names the field
 ├── Refused               the state of things forbids it (exit code 1)
 │   ├── IdempotencyConflict
 │   ├── ActiveLimitReached
@@ -62,6 +63,10 @@ class PayloadTooLarge(UsageError):
 
 
 class InvalidCheckpoint(UsageError):
+    pass
+
+
+class ScheduleInvalid(UsageError):
     pass
 
 
