@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from sqlalchemy import Connection, text
 
+from tenure.store import settings
 from tenure.store.advisory import PARTITIONING
 
 MONTHS_AHEAD = 12
-UNSEEN_SECONDS = 24 * 3600.0
 
 _LOCK = text("select pg_try_advisory_xact_lock(:key)")
 # It wants the whole table for itself: waiting behind an open transaction, it would hold up every submitter behind it.
 _BRIEFLY = text("set local lock_timeout = 1000")
 _PARTITIONS = text("select make_history_partitions(:ahead)")
 # A lease names its worker: the row stays until recovery has settled it.
-_UNSEEN = text("""delete from workers where last_seen < clock_timestamp() - make_interval(secs => :age)
+_UNSEEN = text("""delete from workers where last_seen < clock_timestamp() - make_interval(secs => :days * 86400)
     and not exists (select 1 from task_leases l where l.worker = workers.boot_id)""")
 _PAST_TURNS = text("""delete from exclusive_turns where task_id = any(array(
     select e.task_id from exclusive_turns e where e.until < clock_timestamp() - interval '1 minute'
@@ -33,8 +33,8 @@ def make_partitions(connection: Connection) -> int:
 
 
 def forget_unseen(connection: Connection) -> int:
-    """Delete rows of workers and beats unseen for a day that hold no lease; how many."""
-    return connection.execute(_UNSEEN, {"age": UNSEEN_SECONDS}).rowcount
+    """Delete rows of workers and beats unseen for a day (`retention.workers_days`) that hold no lease; how many."""
+    return connection.execute(_UNSEEN, {"days": settings.value(connection, settings.KEEP_WORKERS)}).rowcount
 
 
 def forget_turns(connection: Connection) -> int:

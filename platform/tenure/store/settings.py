@@ -70,10 +70,45 @@ OBJECT_BYTES = RuntimeSetting(
     "A larger object is not inspected, and keeps a schema from becoming strict. Fixed for a schema when it is proposed.",
     whole=True,
 )  # fmt: skip
+_FOR_EVER = 36500  # days
+
+
+def _kept(name: str, days: float, reason: str, least: float = 0) -> RuntimeSetting:
+    return RuntimeSetting(f"retention.{name}_days", days, "days", least, _FOR_EVER, reason)
+
+
+KEEP_TASKS = _kept(
+    "tasks",
+    90,
+    "Ended tasks go after this, with params, result and checkpoint; their idempotency keys are free then. 0: never.",
+)
+KEEP_EXECUTIONS = _kept(
+    "executions", 90, "Ended executions of schedules go after this, once their tasks have. 0: never."
+)
+KEEP_ACTIVITIES = _kept(
+    "activities", 365, "Ended activities go after this, with phases and items, never before their tasks. 0: never."
+)
+KEEP_EVENTS = _kept("events", 90, "The history of tasks goes after this, by whole months from 31 days on. 0: never.")
+KEEP_ATTEMPTS = _kept("attempts", 90, "Attempts of tasks go after this, by whole months from 31 days on. 0: never.")
+KEEP_TOMBSTONES = _kept(
+    "tombstones",
+    7,
+    "Ids of purged tasks that came as messages are known for so long; a broker redelivers for hours.",
+    1,
+)
+KEEP_WORKERS = _kept(
+    "workers", 1, "Rows of processes unseen for so long go, by housekeeping, once they hold no lease.", 0.05
+)
+RETENTION_BUDGET = RuntimeSetting(
+    "retention.budget_seconds", 600, "seconds", 1, 86400,
+    "So long one run of `platform.retention` or `records.retention` deletes; the rest is for the next run.",
+)  # fmt: skip
 CATALOGUE = {
     setting.name: setting
     for setting in (
-        AGEING, LONG_TRANSACTION, OBJECT_BYTES, PARTITIONS_AHEAD, VALIDATION_BYTES, VALIDATION_ROWS, WORKER_OVERDUE,
+        AGEING, LONG_TRANSACTION, OBJECT_BYTES, PARTITIONS_AHEAD, VALIDATION_BYTES, VALIDATION_ROWS, KEEP_ACTIVITIES,
+        KEEP_ATTEMPTS, RETENTION_BUDGET, KEEP_EVENTS, KEEP_EXECUTIONS, KEEP_TASKS, KEEP_TOMBSTONES, KEEP_WORKERS,
+        WORKER_OVERDUE,
     )
 }  # fmt: skip
 

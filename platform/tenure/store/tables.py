@@ -36,7 +36,7 @@ tasks = Table(
     *(Column(n, Text) for n in ("initiator_type", "initiator_id", "initiator_name", "scope", "on_lost")),
     *(Column(n, Text) for n in ("summary", "error_code", "error_message")),
     *(Column(n, Integer) for n in ("attempt", "max_attempts", "crashes", "step_index")),
-    *(Column(n, Boolean) for n in ("exclusive", "keep_params", "plans")),
+    *(Column(n, Boolean) for n in ("exclusive", "keep_params", "plans", "adopted")),
     *(Column(n, Uuid) for n in ("activity_id", "retry_of", "execution_id")),
     *(
         _time(n)

@@ -44,14 +44,14 @@ class Submission:
     retry_of: UUID | None = None
     note: str | None = None
     params_version: int = 1
-    hinted: bool = True  # False: the message at hand is the hint
+    hinted: bool = True  # False: the message at hand is the hint, and its id is remembered when the task is purged
 
 
 # Scheduled tasks have no hint until they are promoted. ON CONFLICT waits for a racing submitter of the same key or id.
 _SUBMIT = text(f"""with
     t as (insert into tasks (id, kind, queue, priority, state, request_hash, idempotency_key, submitter,
               initiator_type, initiator_id, initiator_name, labels, scope, exclusive, available_at, start_by, deadline,
-              run_limit, max_attempts, on_lost, keep_params, plans, activity_id, retry_of)
+              run_limit, max_attempts, on_lost, keep_params, plans, activity_id, retry_of, adopted)
           select :id, :kind, :queue, :priority,
               case when cast(:available_at as timestamptz) > clock_timestamp() then 'scheduled' else 'queued' end,
               :request_hash, cast(:key as text), :submitter, :initiator_type, :initiator_id, :initiator_name, :labels,
@@ -59,7 +59,7 @@ _SUBMIT = text(f"""with
               cast(:start_by as timestamptz),
               coalesce(cast(:deadline as timestamptz), clock_timestamp() + cast(:deadline_in as interval)),
               cast(:run_limit as interval), :max_attempts, :on_lost, :keep_params, :plans,
-              coalesce(cast(:activity_id as uuid), :id), cast(:retry_of as uuid)
+              coalesce(cast(:activity_id as uuid), :id), cast(:retry_of as uuid), not :hinted
           on conflict do nothing
           returning {HINTED}, activity_id),
     p as (insert into task_params (task_id, params, params_version) select id, cast(:params as jsonb), :params_version from t),

@@ -1,0 +1,41 @@
+"""Ended activities, never before their task; phases and statistics go with them. Their items are history, by month."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from functools import lru_cache
+
+from sqlalchemy import Connection, TextClause
+
+from tenure.store.retention import pages, tasks
+from tenure.store.retention.pages import After, Page
+
+
+def purgeable(alias: str, before: str, tasks_before: str, holds: tuple[str, ...] = ()) -> str:
+    """SQL: the activity `alias` may go: it has ended, no task of its own is kept, no child of it goes on."""
+    return f"""{alias}.ended_at < cast({before} as timestamptz)
+        and not exists (select 1 from tasks k where k.id = {alias}.task_id
+                        and not ({tasks.purgeable("k", tasks_before, holds)}))
+        and not exists (select 1 from activities c where c.parent_id = {alias}.id and c.status = 'in_progress')"""
+
+
+@lru_cache
+def _page(dry_run: bool, holds: tuple[str, ...]) -> TextClause:
+    # By creation: there is no index on the end, and nothing ended before it was made.
+    return pages.statement("activities", "created_at", purgeable("t", ":before", ":tasks", holds), dry_run=dry_run)
+
+
+def page(
+    connection: Connection,
+    before: datetime,
+    after: After,
+    rows: int,
+    *,
+    tasks: datetime,
+    dry_run: bool,
+    holds: tuple[str, ...] = (),
+) -> Page | None:
+    """Delete (in a dry run: count) what may go of the next `rows` activities made before `before`.
+
+    `held` of the answer: when the first of those was made that are kept."""
+    return pages.run(connection, _page(dry_run, holds), after, rows, before=before, tasks=tasks)
