@@ -1,7 +1,8 @@
-"""What domains plug into the processes, by entry point: services, housekeeping steps and start-up steps.
+"""What domains plug into the processes, by entry point: services, housekeeping steps, start-up steps, and what they keep.
 
 `tenure.services`: callable(Settings) → Service, one named loop of the worker's main process.
 `tenure.housekeeping`: a services.housekeeping.Step, run every minute by beat in a transaction of its own.
+`tenure.retention`: a condition (SQL) on an ended task {t}, under which retention keeps it.
 `tenure.startup`: callable(Settings) → None, run once after the gate and before anything is consumed (recover, warm).
 """
 

@@ -15,4 +15,8 @@ def _restart(connection: Connection) -> int:
     return len(restart_failed(connection, initiator=SYSTEM))
 
 
+# How a rebuild that did not finish ended says whether it is started again: its task is kept for that (`tenure.retention`).
+UNFINISHED_REBUILD = """exists (select 1 from class_computation_state s
+    where s.active_task_id = {t}.id and s.rebuild_status = 'rebuilding')"""
+
 RESTART_REBUILDS = Step("records.rebuilds", _restart)

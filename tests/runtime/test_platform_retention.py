@@ -98,11 +98,20 @@ def _shared(database: Database, old: UUID) -> str:
 
 GOES_ON = """insert into activities (id, initiator_type, initiator_id, initiator_name, created_at)
     values (:id, 'test', '1', 'test', clock_timestamp() - interval '500 days')"""
+
+
+def _rebuild(database: Database, old: UUID) -> str:
+    tasks.run_sql(database, REBUILDING, id=old)
+    return "update class_computation_state set rebuild_status = 'ready'"
+
+
+REBUILDING = """with c as (insert into record_classes (name) values ('city') returning id)
+    insert into class_computation_state (class_id, rebuild_status, active_task_id) select id, 'rebuilding', :id from c"""
 EXECUTION = """insert into executions (id, schedule_name, occurrence, due_at, state, plan)
     values (:id, 'nightly', cast(:id as text), clock_timestamp(), 'running', '{}')"""
 
 
-@pytest.mark.parametrize("refer", [_retried, _member, _shared])
+@pytest.mark.parametrize("refer", [_retried, _member, _shared, _rebuild])
 def test_an_ended_task_is_kept_while_something_that_goes_on_refers_to_it(
     database: Database, refer: Callable[[Database, UUID], str]
 ) -> None:
