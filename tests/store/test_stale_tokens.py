@@ -14,13 +14,15 @@ from tenure.model.stops import LeaseLost
 from tenure.runtime.attempt import Attempt
 from tenure.runtime.channel import StopChannel
 from tenure.runtime.connections import Connections
+from tenure.runtime.phases import Narrator
 from tenure.runtime.seat import boottime_ns
 from tenure.runtime.shutdown import Shutdown
-from tenure.store import leases
+from tenure.store import leases, phases
 from tenure.store.hot import HotSession, RunOn
 from tenure.store.transitions import recover
 from tests.support import tasks
 from tests.support.databases import Database
+from tests.support.phases import a_phase
 from tests.support.snapshots import changed, snapshot
 
 STALE = ("older token", "expired lease", "other boot", "other pid")
@@ -36,14 +38,22 @@ def attempt_of(database: Database, session: HotSession, claimed: Claimed) -> Ite
     seat = StopChannel(1).seat(0)
     seat.hold(claimed.lease.token, boottime_ns() + 60 * 10**9)
     connections = Connections(database.url, lease_seconds=30.0, application="test attempt")
+    narrator = Narrator(database.url, claimed.lease.holder.pid)
     attempt = Attempt(
-        claimed, tasks.PLAIN, session=session, connections=connections, seat=seat, shutdown=Shutdown().watcher()
+        claimed,
+        tasks.PLAIN,
+        session=session,
+        connections=connections,
+        seat=seat,
+        shutdown=Shutdown().watcher(),
+        narrator=narrator,
     )
     try:
         yield attempt
     finally:
         attempt.close()
         connections.dispose()
+        narrator.close()
 
 
 def _end(database: Database, session: HotSession, claimed: Claimed) -> bool:
@@ -98,6 +108,22 @@ def _page(database: Database, session: HotSession, claimed: Claimed) -> bool:
         return True
 
 
+def _phases(*, anew: bool) -> Callable[[Database, HotSession, Claimed], bool]:
+    def write(database: Database, session: HotSession, claimed: Claimed) -> bool:
+        with database.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+            return phases.write(connection, claimed.lease, claimed.activity_id, [a_phase()], anew=anew)
+
+    return write
+
+
+def _narrated(database: Database, session: HotSession, claimed: Claimed) -> bool:
+    with attempt_of(database, session, claimed) as attempt:
+        attempt.begin(phases=["one", "two"])
+        attempt.phase("two").__exit__(None, None, None)
+        attempt.progress(7)
+    return bool(tasks.value(database, "select count(*) from activity_phases where path = 'two' and done = 7"))
+
+
 STATEMENTS: dict[str, Callable[[Database, HotSession, Claimed], bool]] = {
     "end": _end,
     "end and claim the next": _end_and_claim,
@@ -110,6 +136,8 @@ STATEMENTS: dict[str, Callable[[Database, HotSession, Claimed], bool]] = {
     "renewal": _renewed,
     "mark": _marked,
     "page": _page,
+    "phases": _phases(anew=True),
+    "narration": _narrated,
 }
 # A renewal is the main process's, for all its children: it goes by boot and token.
 CASES = [(name, stale) for name in STATEMENTS for stale in STALE if (name, stale) != ("renewal", "other pid")]
@@ -150,6 +178,16 @@ def test_the_same_write_with_tenure_is_accepted(database: Database, session: Hot
     before = snapshot(database)
     assert STATEMENTS[statement](database, session, claimed)
     assert bool(changed(before, snapshot(database))) == (statement not in ("begin", "fence", "look at entry"))
+
+
+def test_progress_without_tenure_changes_nothing(database: Database, session: HotSession) -> None:
+    claimed = tasks.claimed(session, tasks.submit(database))
+    assert _phases(anew=True)(database, session, claimed)
+    assert _phases(anew=False)(database, session, claimed)
+    tasks.expire_lease(database, claimed.lease.task_id)
+    before = snapshot(database)
+    assert not _phases(anew=False)(database, session, claimed)
+    assert changed(before, snapshot(database)) == []
 
 
 def test_one_stale_lease_in_a_batch_spoils_no_other_end(database: Database, session: HotSession) -> None:

@@ -21,6 +21,7 @@ from tenure.model.kinds import KindSpec
 from tenure.model.records import Claimed, Lease
 from tenure.model.stops import Cause, LeaseLost, ShuttingDown, Stop, stop_for
 from tenure.runtime.connections import Connections
+from tenure.runtime.phases import Narrator, Opened, Story
 from tenure.runtime.seat import Seat
 from tenure.runtime.shutdown import Watcher
 from tenure.store import checkpoints, leases
@@ -41,6 +42,7 @@ class Attempt:
         connections: Connections,
         seat: Seat,
         shutdown: Watcher,
+        narrator: Narrator,
     ) -> None:
         self._claimed = claimed
         self.spec = spec
@@ -55,6 +57,7 @@ class Attempt:
         # (sequence, counters) of checkpoints in the open transaction: they count once it has committed.
         self._written: tuple[int, checkpoints.Counters] | None = None
         connections.fence = self._fenced
+        self._story = Story(claimed, narrator, self.is_running)
         self._shutdown_seen: float | None = None
         self._woken = threading.Event()
         self.summary: str | None = None
@@ -137,11 +140,26 @@ class Attempt:
         return fresh if self._claimed.cursor is None else type(fresh).model_validate_json(self._claimed.cursor)
 
     def begin(self, *, total: int | None = None, phases: Sequence[str] = ()) -> None:
-        """Say how much there is to do; ends the plan step of a kind that has one. The total goes with the next checkpoint."""
+        """Say how much there is to do; ends the plan step of a kind that has one. The total goes with the next checkpoint.
+
+        `phases` are those to come, in order; `import/users` is one within `import`. They can be seen from here on.
+        """
         self._total = total
-        del phases  # shown by activities, which do not record phases yet
         if self.spec.plans and not self._session.begin(self.lease):
             raise LeaseLost()
+        self._story.declare(phases)
+
+    def phase(self, name: str, *, total: int | None = None, message: str | None = None) -> Opened:
+        """Go on to this phase: the one before it is completed. In a `with` it ends with the block.
+
+        One that was not declared is added. Like `progress` it is narration: it waits for no database and never fails a
+        run; an audience sees it within a second.
+        """
+        return self._story.open(name, total, message)
+
+    def progress(self, done: int | None = None, *, total: int | None = None, message: str | None = None) -> None:
+        """How far the current phase is: `done` of `total`, in whatever it counts. Costs next to nothing."""
+        self._story.progress(done, total, message)
 
     @contextmanager
     def transaction(self) -> Iterator[Connection]:
@@ -246,3 +264,4 @@ class Attempt:
         """Give the attempt's connections back; called by the executor, before the end is written."""
         self._main = None
         self._connections.close_all()
+        self._story.end()

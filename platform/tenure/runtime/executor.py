@@ -25,6 +25,7 @@ from tenure.runtime.connections import Connections
 from tenure.runtime.control import Control
 from tenure.runtime.hotline import Hotline
 from tenure.runtime.masking import signals_let_in, signals_masked
+from tenure.runtime.phases import Narrator
 from tenure.runtime.seat import Seat
 from tenure.runtime.shutdown import Watcher
 from tenure.settings import Settings
@@ -75,6 +76,7 @@ class Executor:
         self._connections = Connections(
             settings.session_url, lease_seconds=settings.lease_seconds, application=f"tenure attempt {holder.pid}"
         )
+        self._narrator = Narrator(settings.session_url, holder.pid)
         self._control = Control(seat, shutdown, self._connections, leave)
         self._control.start()
         self._hot = Hotline(settings, registry.claimable, holder, shutdown)
@@ -158,6 +160,7 @@ class Executor:
             connections=self._connections,
             seat=self._seat,
             shutdown=self._shutdown,
+            narrator=self._narrator,
         )
         began = time.monotonic()
         result: str | None = None
@@ -243,3 +246,4 @@ class Executor:
         self._control.close()
         self._hot.close()
         self._connections.dispose()
+        self._narrator.close()

@@ -12,7 +12,7 @@ import structlog
 from sqlalchemy import Connection
 
 from tenure.settings import Settings
-from tenure.store import housekeeping
+from tenure.store import housekeeping, phases
 from tenure.store.connect import engine_for
 
 PACE = 60.0  # s
@@ -30,6 +30,7 @@ STEPS = (
     Step("partitions", housekeeping.make_partitions),
     Step("unseen_workers", housekeeping.forget_unseen),
     Step("past_turns", housekeeping.forget_turns),
+    Step("phases_left_open", phases.close_left_open),
 )
 
 

@@ -13,6 +13,11 @@ from tenure.model.records import Lease
 
 _LIVE = "task_id = :task_id and token = :token and worker = :worker and pid = :pid and expires > clock_timestamp()"
 
+# What a write of an attempt's phases begins with, as CTE bodies: both hold the lease until commit. The first also says
+# that there are phases to close at the end.
+PHASED = f"update task_leases set phased = true where {_LIVE} returning task_id"
+STILL_PHASED = f"select task_id from task_leases where {_LIVE} and phased for key share"
+
 _READ = text(f"select extract(epoch from expires - clock_timestamp())::float8 from task_leases where {_LIVE}")
 # The last statement before COMMIT. FOR KEY SHARE: a renewal passes beside it, a steal waits for the commit.
 _FENCE = text(f"select 1 from task_leases where {_LIVE} for key share")

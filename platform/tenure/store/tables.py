@@ -59,7 +59,7 @@ task_leases = Table(
     Column("worker", Uuid),
     *(Column(n, Integer) for n in ("pid", "attempt")),
     *(Column(n, Text) for n in ("kind", "queue", "scope")),
-    Column("exclusive", Boolean),
+    *(Column(n, Boolean) for n in ("exclusive", "phased")),
     *(_time(n) for n in ("acquired", "renewed", "expires", "deadline")),
 )
 task_checkpoints = Table(
@@ -114,6 +114,15 @@ activities = Table(
     *(Column(n, Text) for n in ("status", "initiator_type", "initiator_id", "initiator_name", "actor")),
     *(Column(n, Text) for n in ("target_type", "target_id", "target_name", "context", "message")),
     *(_time(n) for n in ("created_at", "executed_at", "ended_at")),
+)
+activity_phases = Table(
+    "activity_phases",
+    metadata,
+    *(Column(n, Uuid, primary_key=True) for n in ("activity_id", "task_id")),
+    Column("position", SmallInteger, primary_key=True),
+    *(Column(n, Text) for n in ("path", "status", "message")),
+    *(Column(n, BigInteger) for n in ("done", "total")),
+    *(_time(n) for n in ("started_at", "ended_at", "updated_at")),
 )
 workers = Table(
     "workers",
