@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import sys
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -13,11 +12,8 @@ from uuid import UUID
 
 import typer
 
+from tenure.model.durations import is_duration, read_duration
 from tenure.model.errors import UsageError, shortened
-
-_DURATION = re.compile(r"(\d{1,9}(?:\.\d{1,6})?)(ms|s|m|h|d)?", re.ASCII)
-_UNITS = {"ms": 0.001, None: 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
-_LONGEST = timedelta(days=36500)
 
 
 def readable_arguments(arguments: Sequence[str]) -> list[str]:
@@ -42,11 +38,10 @@ def an_id(text: str) -> UUID:
 
 def duration(text: str) -> timedelta:
     """`90`, `90s`, `5m`, `2h`, `1d`, `250ms`; more than nothing, at most 100 years."""
-    found = _DURATION.fullmatch(text.strip())
-    length = timedelta(seconds=float(found[1]) * _UNITS[found[2]]) if found else None
-    if length is None or not timedelta(0) < length <= _LONGEST:
-        raise typer.BadParameter(f"{shortened(text)!r} is no duration: write 90, 90s, 5m, 2h or 1d")
-    return length
+    try:
+        return read_duration(text)
+    except UsageError as error:
+        raise typer.BadParameter(str(error)) from None
 
 
 def seconds(text: str) -> float:
@@ -67,7 +62,7 @@ def moment(text: str) -> datetime:
 
 def deadline(text: str) -> datetime | timedelta:
     """A duration from now (by the database's clock), or an ISO time with its zone."""
-    if _DURATION.fullmatch(text.strip()):
+    if is_duration(text):
         return duration(text)
     try:
         return moment(text)

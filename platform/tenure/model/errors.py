@@ -17,6 +17,7 @@ TenureError
 │   ├── NoSuchTask
 │   ├── TooLate           the task has already ended
 │   ├── NotTerminal       retry of a task that has not ended
+│   ├── ScheduleKept      somebody else keeps a schedule of that name
 │   └── NotEnded          whoever waited for a task waited long enough
 └── Unavailable           something outside is missing (exit code 1)
     ├── DatabaseUnavailable
@@ -95,6 +96,10 @@ class TooLate(Refused):
 
 
 class NotTerminal(Refused):
+    pass
+
+
+class ScheduleKept(Refused):
     pass
 
 
