@@ -1,8 +1,9 @@
 """What the records domain refuses, in the tree of `tenure.model.errors`. A message names things, never an object's data.
 
-UsageError ── InvalidClass, InvalidKey, InvalidObject, SchemaRefused
+UsageError ── InvalidClass, InvalidKey, InvalidObject, InvalidQuery, SchemaRefused
 Refused ───── NoSuchClass, NoSuchObject, NoSuchField, NoSuchSchema, ClassExists, FieldExists, TooManyFields,
-              RevisionConflict, SchemaViolation, ActivationRefused, ClassBusy, Uninspectable
+              RevisionConflict, SchemaViolation, ActivationRefused, ClassBusy, Uninspectable,
+              ValuesOutOfDate, NotAPerson
 """
 
 from __future__ import annotations
@@ -37,6 +38,10 @@ class Uninspectable(Refused):
     """A document that cannot be judged within the bounds of size and work."""
 
 
+class InvalidQuery(UsageError):
+    """A filter, a sort or a cursor that the class's fields do not allow."""
+
+
 class NoSuchClass(Refused):
     pass
 
@@ -59,6 +64,10 @@ class FieldExists(Refused):
 
 class TooManyFields(Refused):
     pass
+
+
+class NotAPerson(Refused):
+    """Something that only a human user may have was asked for another."""
 
 
 class RevisionConflict(Refused):
@@ -91,3 +100,7 @@ class ActivationRefused(Refused):
         super().__init__(message)
         self.tally = tally
         self.samples = samples
+
+
+class ValuesOutOfDate(Refused):
+    """Too many objects have no current values for the question to be answered now."""

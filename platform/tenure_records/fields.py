@@ -9,27 +9,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection
 
 from tenure.model.errors import shortened
 from tenure.model.records import Initiator, Submitted
-from tenure_records import classes, locks, rebuild
+from tenure_records import classes, definitions, locks, rebuild
 from tenure_records.computed import MAX_SHARED_DEFINITIONS, Definition, Operation, define
-from tenure_records.errors import FieldExists, NoSuchField, RevisionConflict, TooManyFields
-
-_COLUMNS = "key, label, op, paths, result_type, description, enabled, revision, semantics_version"
-_SHARED = "class_id = :class_id and visibility = 'shared'"
-_LIST = text(f"select {_COLUMNS} from computed_field_definitions where {_SHARED} order by key")
-_COUNT = text(f"select count(*) from computed_field_definitions where {_SHARED}")
-_INSERT = text("""insert into computed_field_definitions
-        (class_id, key, label, op, paths, result_type, description, enabled, semantics_version)
-    values (:class_id, :key, :label, :op, :paths, :result_type, :description, :enabled, :semantics_version)
-    on conflict do nothing""")
-_UPDATE = text(f"""update computed_field_definitions set label = :label, op = :op, paths = :paths,
-        result_type = :result_type, description = :description, enabled = :enabled,
-        semantics_version = :semantics_version, revision = revision + 1, updated_at = clock_timestamp()
-    where {_SHARED} and key = :key and revision = :revision""")
-_DELETE = text(f"delete from computed_field_definitions where {_SHARED} and key = :key and revision = :revision")
+from tenure_records.errors import FieldExists, TooManyFields
 
 
 @dataclass(frozen=True)
@@ -43,7 +29,7 @@ class Change:
 
 def list_fields(connection: Connection, class_name: str) -> list[Definition]:
     """The shared definitions of a class, by key, disabled ones too. Raises NoSuchClass."""
-    return _all(connection, classes.class_id(connection, class_name))
+    return definitions.all_of(connection, classes.class_id(connection, class_name))
 
 
 def define_field(
@@ -66,9 +52,9 @@ def define_field(
     )  # fmt: skip
     class_id = classes.class_id(connection, class_name)
     locks.take(connection, class_id)
-    if int(connection.execute(_COUNT, {"class_id": class_id}).scalar_one()) >= MAX_SHARED_DEFINITIONS:
+    if len(definitions.all_of(connection, class_id)) >= MAX_SHARED_DEFINITIONS:
         raise TooManyFields(f"class {shortened(class_name)!r} has {MAX_SHARED_DEFINITIONS} fields: drop one first")
-    if connection.execute(_INSERT, _values(class_id, made)).rowcount != 1:
+    if not definitions.insert(connection, class_id, made):
         raise FieldExists(f"field {key} exists already in class {shortened(class_name)!r}: change it, or drop it")
     return _changed(connection, class_id, class_name, made, made.enabled, initiator)
 
@@ -82,20 +68,8 @@ def change_field(
     """
     class_id = classes.class_id(connection, class_name)
     locks.take(connection, class_id)
-    old = _one(connection, class_id, class_name, key)
-    members: dict[str, Any] = {
-        "label": old.label, "description": old.description, "op": old.operation.op, "paths": old.operation.paths,
-        "result_type": old.result_type, "enabled": old.enabled,
-    }  # fmt: skip
-    if unknown := changes.keys() - members.keys():
-        raise TypeError(f"no member of a field: {', '.join(sorted(unknown))}")
-    members |= changes
-    new = define(
-        key=key, operation=Operation(members.pop("op"), tuple(members.pop("paths"))), revision=revision + 1, **members
-    )
-    here = {**_values(class_id, new), "revision": revision}
-    if connection.execute(_UPDATE, here).rowcount != 1:
-        raise _conflict(key, revision, old.revision)
+    old = definitions.one_of(connection, class_id, class_name, key)
+    new = definitions.update(connection, class_id, old, revision, changes)
     matters = (old.enabled or new.enabled) and _effect(old) != _effect(new)
     return _changed(connection, class_id, class_name, new, matters, initiator)
 
@@ -104,9 +78,8 @@ def drop_field(connection: Connection, class_name: str, key: str, *, revision: i
     """Remove a field that is at `revision`. Raises NoSuchClass, NoSuchField, RevisionConflict."""
     class_id = classes.class_id(connection, class_name)
     locks.take(connection, class_id)
-    old = _one(connection, class_id, class_name, key)
-    if connection.execute(_DELETE, {"class_id": class_id, "key": key, "revision": revision}).rowcount != 1:
-        raise _conflict(key, revision, old.revision)
+    old = definitions.one_of(connection, class_id, class_name, key)
+    definitions.delete(connection, class_id, old, revision)
     return _changed(connection, class_id, class_name, old, old.enabled, initiator)
 
 
@@ -121,27 +94,3 @@ def _changed(
 
 def _effect(field: Definition) -> tuple[object, ...]:
     return field.operation, field.result_type, field.enabled, field.semantics_version
-
-
-def _all(connection: Connection, class_id: int) -> list[Definition]:
-    rows = connection.execute(_LIST, {"class_id": class_id})
-    return [Definition(key, label, Operation(op, tuple(paths)), *rest) for key, label, op, paths, *rest in rows]
-
-
-def _one(connection: Connection, class_id: int, class_name: str, key: str) -> Definition:
-    for field in _all(connection, class_id):
-        if field.key == key:
-            return field
-    raise NoSuchField(f"no field {shortened(key)!r} in class {shortened(class_name)!r}")
-
-
-def _conflict(key: str, expected: int, found: int) -> RevisionConflict:
-    return RevisionConflict(f"field {key} is at revision {found}, not {expected}: read it again")
-
-
-def _values(class_id: int, field: Definition) -> dict[str, Any]:
-    return {
-        "class_id": class_id, "key": field.key, "label": field.label, "op": field.operation.op,
-        "paths": list(field.operation.paths), "result_type": field.result_type, "description": field.description,
-        "enabled": field.enabled, "semantics_version": field.semantics_version,
-    }  # fmt: skip

@@ -16,10 +16,12 @@ from sqlalchemy import Connection, Row, text
 from sqlalchemy.exc import DBAPIError
 
 from tenure.model.errors import UsageError, shortened
+from tenure.model.records import Initiator
 from tenure_records import classes, freshness, locks, scope, values
 from tenure_records.computed import JsonValue, decode
 from tenure_records.errors import NoSuchObject
 from tenure_records.freshness import Computed, Judged, Kind, judge
+from tenure_records.personal import is_person
 
 MOST: Final = 10_000
 _LOG: Final = logging.getLogger("tenure.records")
@@ -44,7 +46,10 @@ _AFTER = "and o.id > :after order by o.id"
 
 @dataclass(frozen=True)
 class Object:
-    """One object; numbers in `data` are int or Decimal, exact. `computed` is None when it was not asked for."""
+    """One object; numbers in `data` are int or Decimal, exact.
+
+    `computed` and `personal` (one person's own fields) are None when they were not asked for.
+    """
 
     id: int
     key: str
@@ -54,13 +59,22 @@ class Object:
     updated_at: datetime
     data: dict[str, JsonValue]
     computed: Computed | None = None
+    personal: Computed | None = None
 
 
 def get_object(
-    connection: Connection, class_name: str, key: str, *, include_computed: bool = False, repair: bool = True
+    connection: Connection,
+    class_name: str,
+    key: str,
+    *,
+    include_computed: bool = False,
+    personal: Initiator | None = None,
+    repair: bool = True,
 ) -> Object:
     """One object by key. Raises NoSuchClass, NoSuchObject."""
-    found = get_objects(connection, class_name, keys=[key], include_computed=include_computed, repair=repair)
+    found = get_objects(
+        connection, class_name, keys=[key], include_computed=include_computed, personal=personal, repair=repair
+    )
     if not found:
         raise NoSuchObject(f"no object {shortened(key)!r} in class {shortened(class_name)!r}")
     return found[0]
@@ -74,11 +88,13 @@ def get_objects(
     after: int = 0,
     limit: int = 100,
     include_computed: bool = False,
+    personal: Initiator | None = None,
     repair: bool = True,
 ) -> list[Object]:
     """Objects by id: those with these keys (missing ones are left out), or the next `limit` after an id.
 
-    `repair` lets the read store what it found stale, in the caller's transaction. Raises NoSuchClass.
+    `personal` adds the fields of this person, who must be the reader; a service has none. `repair` lets the read store
+    what it found stale, in the caller's transaction. Raises NoSuchClass.
     """
     count = limit if keys is None else len(keys)
     if not 0 <= count <= MOST:
@@ -86,9 +102,10 @@ def get_objects(
     class_id = classes.class_id(connection, class_name)
     statement = _PAGE.format(_AFTER if keys is None else _BY_KEYS, *(_COMPUTED if include_computed else _PLAIN))
     here = {"class_id": class_id, "limit": count, "after": after, "keys": list(keys or ())}
+    own = own_fields(connection, class_id, personal)
     rows = connection.execute(text(statement), here).all()
     if not rows or not include_computed:
-        return [_object(row, None) for row in rows]
+        return [as_object(row, None, own) for row in rows]
     now = scope.scope(class_id, rows[0].wanted, rows[0].definitions)
     read = [(row, judge(row, now)) for row in rows]
     spoiled = [(row, found) for row, found in read if found.kind is not Kind.FRESH]
@@ -97,13 +114,23 @@ def get_objects(
         spoiled = [(row, found) for row, found in spoiled if found.kind is Kind.CORRUPT]
     if spoiled and repair:
         _repair(connection, now, spoiled)
-    return [_object(row, found.shown) for row, found in read]
+    return [as_object(row, found.shown, own) for row, found in read]
 
 
-def _object(row: Row[Any], computed: Computed | None) -> Object:
+def own_fields(connection: Connection, class_id: int, who: Initiator | None) -> scope.Scope | None:
+    """The scope of a person's own fields; None for a service, or for nobody."""
+    return None if who is None or not is_person(who) else scope.personal(connection, class_id, who.id)
+
+
+def as_object(row: Row[Any], computed: Computed | None, own: scope.Scope | None = None) -> Object:
+    """The object of a row that has its columns, `data` as text; a person's own fields are evaluated here."""
+    mine = None if own is None else own.evaluator.evaluate(row.data)
+    personal = None if mine is None else Computed(mine.values, mine.errors, stale=False)
     data = decode(row.data)
     assert isinstance(data, dict), "a check constraint lets only objects in"
-    return Object(row.id, row.key, row.revision, row.change_seq, row.created_at, row.updated_at, data, computed)
+    return Object(
+        row.id, row.key, row.revision, row.change_seq, row.created_at, row.updated_at, data, computed, personal
+    )
 
 
 def _repair(connection: Connection, now: scope.Scope, spoiled: list[tuple[Row[Any], Judged]]) -> None:

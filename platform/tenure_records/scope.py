@@ -1,4 +1,4 @@
-"""The shared computed fields of one class as they stand at one evaluation revision, compiled."""
+"""The computed fields of one class, compiled: the shared ones as they stand at one evaluation revision, or a person's."""
 
 from __future__ import annotations
 
@@ -17,6 +17,9 @@ from tenure_records.errors import NoSuchClass
 DEFINITIONS: Final = """(select coalesce(jsonb_agg(jsonb_build_array(d.key, d.op, d.paths, d.result_type) order by d.key), '[]')::text
     from computed_field_definitions d where d.class_id = {class_id} and d.visibility = 'shared' and d.enabled)"""
 
+_PERSONAL = text("""select coalesce(jsonb_agg(jsonb_build_array(d.key, d.op, d.paths, d.result_type) order by d.key), '[]')::text
+    from computed_field_definitions d
+    where d.class_id = :class_id and d.visibility = 'personal' and d.owner = :owner and d.enabled""")
 _CURRENT = text(f"""select s.evaluation_revision, {DEFINITIONS.format(class_id="s.class_id")}
     from class_computation_state s where s.class_id = :class_id""")
 
@@ -31,13 +34,14 @@ _MAY_BE: Final = {**{name: (name,) for name in _TYPE_OF.values()}, "number": ("i
 class Scope:
     """What decides the values of a class: `empty` when no field is enabled, and then nothing is materialised.
 
-    `types` are the result types by key.
+    `types` are the result types by key, `shapes` what decides a field's values: operation, paths and type, as text.
     """
 
     class_id: int
     revision: int
     evaluator: Evaluator
     types: dict[str, str]
+    shapes: dict[str, str]
 
     @property
     def empty(self) -> bool:
@@ -69,14 +73,21 @@ def current_or_none(connection: Connection, class_id: int) -> Scope | None:
     return None if row is None else scope(class_id, row[0], row[1])
 
 
+def personal(connection: Connection, class_id: int, owner: str) -> Scope:
+    """A person's own fields now. They have no evaluation revision: nothing of them is stored."""
+    found = connection.execute(_PERSONAL, {"class_id": class_id, "owner": owner}).scalar_one()
+    return scope(class_id, 0, found)
+
+
 def scope(class_id: int, revision: int, definitions: str) -> Scope:
     """A scope from the text that DEFINITIONS selects."""
     return Scope(class_id, revision, *_compiled(definitions))
 
 
 @lru_cache(maxsize=256)
-def _compiled(definitions: str) -> tuple[Evaluator, dict[str, str]]:
+def _compiled(definitions: str) -> tuple[Evaluator, dict[str, str], dict[str, str]]:
     rows: list[Any] = msgspec.json.decode(definitions)
     # Not `define`: what is stored was checked when it was stored, and this runs on the write path.
     made = [Definition(key, key, Operation(op, tuple(paths)), type_) for key, op, paths, type_ in rows]
-    return Evaluator(made), {definition.key: definition.result_type for definition in made}
+    types = {definition.key: definition.result_type for definition in made}
+    return Evaluator(made), types, {row[0]: msgspec.json.encode(row).decode() for row in rows}

@@ -63,6 +63,17 @@ class Tenure:
 
     def line(self, *arguments: str) -> str:
         """What a successful command prints. Run in this process, like `json`."""
+        code, out, errors = self._here(arguments)
+        assert code == 0, errors
+        return out.strip()
+
+    def refused(self, code: int, *arguments: str) -> str:
+        """The one line on stderr of a command that must end with this code. Run in this process, like `json`."""
+        ended, out, errors = self._here(arguments)
+        assert (ended, out, len(errors.splitlines())) == (code, "", 1), (ended, out, errors)
+        return errors.strip()
+
+    def _here(self, arguments: tuple[str, ...]) -> tuple[int, str, str]:
         out, errors = io.StringIO(), io.StringIO()
         with (
             mock.patch.dict(os.environ, self._environment, clear=True),
@@ -70,8 +81,7 @@ class Tenure:
             contextlib.redirect_stderr(errors),
         ):
             code = run(list(arguments))
-        assert code == 0, errors.getvalue()
-        return out.getvalue().strip()
+        return code, out.getvalue(), errors.getvalue()
 
     def refusal(self, code: int, *arguments: str, stdin: str = "") -> str:
         """The one line on stderr of a command that must end with this code, saying nothing on stdout."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import typer
 
-from tenure_records.cli import classes, fields, loading, objects, rebuilds
+from tenure_records.cli import classes, fields, finding, loading, objects, rebuilds
 
 app = typer.Typer(
     no_args_is_help=True, help="Classes of JSON objects and their computed fields.", rich_markup_mode=None
 )
-for part in (classes, loading, objects, rebuilds):
+for part in (classes, loading, objects, finding, rebuilds):
     part.add_to(app)
 app.add_typer(fields.app, name="field")
 

@@ -1,0 +1,111 @@
+"""`tenure records find`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tenure.cli.output import Json, note, print_table
+from tenure.model.errors import UsageError, shortened
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from tenure_records import Filter, Object, Sort
+
+_WHERE = """FIELD OP VALUE in one argument, such as 'people gt 1000'; at most two, and both must hold. OP: eq ne lt le gt ge
+in prefix contains null failed. VALUE: text as it is, a number, true or false, JSON; for `in` a JSON array."""
+
+
+def add_to(app: typer.Typer) -> None:
+    app.command("find")(find)
+
+
+def find(
+    name: Annotated[str, typer.Argument(metavar="CLASS", help="The class.")],
+    where: Annotated[list[str] | None, typer.Option("--where", metavar="FILTER", help=_WHERE)] = None,
+    sort: Annotated[
+        list[str] | None,
+        typer.Option("--sort", metavar="FIELD[:desc]", help="Order; may be given twice. Default: by id."),
+    ] = None,
+    limit: Annotated[int, typer.Option(min=1, max=1_000, help="Objects at most.")] = 100,
+    after: Annotated[str | None, typer.Option(metavar="CURSOR", help="Go on where the page before ended.")] = None,
+    evaluate: Annotated[
+        int, typer.Option(metavar="N", min=0, help="Objects without current values to evaluate at most.")
+    ] = 10_000,
+    as_json: Json = False,
+) -> None:
+    """Find objects by their computed fields. Right also while the class is being rebuilt."""
+    from tenure.cli.frame import database
+    from tenure_records import find_objects, list_fields
+    from tenure_records.computed import encode
+
+    with database() as connection:
+        types = {field.key: field.result_type for field in list_fields(connection, name) if field.enabled}
+        filters = [_filter(one, types) for one in where or ()]
+        found = find_objects(
+            connection, name, where=filters, order_by=[_sort(one) for one in sort or ()], after=after, limit=limit,
+            evaluate_at_most=evaluate,
+        )  # fmt: skip
+    if as_json:
+        # Not through Python's json: it has no exact numbers.
+        print(encode({"class": name, "objects": [_document(one) for one in found.objects], "after": found.after}))
+        return
+    shown = sorted(types)
+    print_table(
+        ("Key", *shown),
+        ((one.key, *_cells(one, shown)) for one in found.objects),
+        empty="no object found" if found.after is None else "no object found yet",
+        gives_way=dict.fromkeys(reversed(shown), 12),
+    )
+    if found.after is not None:
+        note(f"more may follow: --after {found.after}")
+
+
+def _document(one: Object) -> dict[str, Any]:
+    assert one.computed is not None
+    computed = {"values": one.computed.values, "errors": {**one.computed.errors}, "stale": one.computed.stale}
+    return {
+        "key": one.key, "id": one.id, "revision": one.revision, "change_seq": one.change_seq,
+        "updated_at": one.updated_at.isoformat().replace("+00:00", "Z"), "data": one.data, "computed": computed,
+    }  # fmt: skip
+
+
+def _cells(one: Object, fields: list[str]) -> list[str]:
+    from tenure_records.computed import encode
+
+    assert one.computed is not None
+    values, errors = one.computed.values, one.computed.errors
+    return [f"({errors[field]})" if field in errors else encode(values[field]) for field in fields]
+
+
+def _filter(given: str, types: Mapping[str, str]) -> Filter:
+    from tenure_records import Filter
+
+    parts = given.split(None, 2)
+    if len(parts) < 2:
+        raise UsageError(f"--where {shortened(given)!r}: write FIELD OP VALUE, such as 'people gt 1000'")
+    field, op = parts[:2]
+    value = parts[2] if len(parts) == 3 else "true" if op in ("null", "failed") else ""
+    if types.get(field) == "string" and op not in ("in", "null", "failed"):
+        return Filter(field, op, value)
+    return Filter(field, op, _json(value, field))
+
+
+def _json(value: str, field: str) -> object:
+    from tenure_records.computed import InvalidDocument, decode
+
+    try:
+        return decode(value)
+    except (InvalidDocument, UnicodeError):
+        raise UsageError(f"--where {field}: {shortened(value)!r} is no number, true, false or JSON") from None
+
+
+def _sort(given: str) -> Sort:
+    from tenure_records import Sort
+
+    field, _, way = given.partition(":")
+    if way not in ("", "asc", "desc"):
+        raise UsageError(f"--sort {shortened(given)!r}: write FIELD or FIELD:desc")
+    return Sort(field, way == "desc")
