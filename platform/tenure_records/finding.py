@@ -14,15 +14,18 @@ from typing import Any, Final
 from sqlalchemy import Connection, Row, text
 
 from tenure.model.errors import UsageError, shortened
+from tenure.model.records import Initiator
 from tenure_records import classes, freshness, scope
+from tenure_records.computed import JsonValue
 from tenure_records.errors import InvalidQuery, RevisionConflict, ValuesOutOfDate
 from tenure_records.filters import MAX_FILTERS, Condition, Filter, condition, sql_sound
 from tenure_records.freshness import Kind, judge
 from tenure_records.ordering import Order, Place, Sort
-from tenure_records.reading import Object, as_object
+from tenure_records.reading import Object, as_object, own_fields
 
 MOST: Final = 1_000
 EVALUATE_AT_MOST: Final = 10_000
+PERSONAL: Final = "personal."
 _CHUNK: Final = 5_000
 _TRIES: Final = 5
 # Rows come from the server so many at a time: ten thousand objects need not be in memory at once.
@@ -63,19 +66,20 @@ def find_objects(
     after: str | None = None,
     limit: int = 100,
     evaluate_at_most: int = EVALUATE_AT_MOST,
+    personal: Initiator | None = None,
 ) -> Found:
     """The objects for which every filter holds, by the sorts and then by id, with their computed fields.
 
-    `after` is the cursor of the page before. Needs a transaction; repairs nothing. Raises NoSuchClass, InvalidQuery,
+    With `personal`, the reader, that person's own fields are shown and may be named, as `personal.KEY`: then every object
+    is evaluated, as nothing of them is stored. `after` is the cursor of the page before. Needs a transaction; repairs nothing. Raises NoSuchClass, InvalidQuery,
     and ValuesOutOfDate when a sorted page would need more than `evaluate_at_most` evaluations.
     """
     if not 1 <= limit <= MOST or evaluate_at_most < 0:
         raise UsageError(f"limit must be 1 to {MOST}, and evaluations at least 0")
     class_id = classes.class_id(connection, class_name)
     for _ in range(_TRIES):
-        query = _Query(
-            class_id, class_name, scope.current(connection, class_id), where, order_by, limit, evaluate_at_most
-        )
+        now, own = scope.current(connection, class_id), own_fields(connection, class_id, personal)
+        query = _Query(class_id, class_name, now, own, where, order_by, limit, evaluate_at_most)
         place = query.order.resumed(after, query.name) if after is not None else None
         try:
             return (_walk if query.order.by_id else _sorted)(connection, query, place)
@@ -93,10 +97,12 @@ class _Query:
     class_id: int
     class_name: str
     now: scope.Scope
+    own: scope.Scope | None
     where: Sequence[Filter]
     order_by: Sequence[Sort]
     limit: int
     evaluate_at_most: int
+    types: dict[str, str] = field(init=False)
     conditions: list[Condition] = field(init=False)
     order: Order = field(init=False)
     fields: list[str] = field(init=False)
@@ -105,20 +111,27 @@ class _Query:
     def __post_init__(self) -> None:
         if len(self.where) > MAX_FILTERS:
             raise InvalidQuery(f"at most {MAX_FILTERS} filters")
-        self.conditions = [condition(one, self.now.types, number) for number, one in enumerate(self.where)]
-        self.order = Order(self.order_by, self.now.types)
+        self.types, shapes = {**self.now.types}, {**self.now.shapes}
+        if self.own is not None:
+            self.types |= {PERSONAL + key: result_type for key, result_type in self.own.types.items()}
+            shapes |= {PERSONAL + key: shape for key, shape in self.own.shapes.items()}
+        self.conditions = [condition(one, self.types, number) for number, one in enumerate(self.where)]
+        self.order = Order(self.order_by, self.types)
         self.fields = sorted({f.field for f in self.where} | {s.field for s in self.order_by})
-        used = [self.now.shapes[key] for key in self.fields]
+        used = [shapes[key] for key in self.fields]
         self.name = repr((self.class_id, used, [(c.sql, c.parameters) for c in self.conditions], self.order.sql()))
 
+    @property
+    def in_sql(self) -> bool:
+        """Whether stored values can answer it at all."""
+        return not any(key.startswith(PERSONAL) for key in self.fields)
+
     def matches(self, one: Object) -> bool:
-        assert one.computed is not None
-        values, errors = one.computed.values, one.computed.errors
+        values, errors = _all(one)
         return all(condition.matches(values, errors) for condition in self.conditions)
 
     def place(self, one: Object) -> Place:
-        assert one.computed is not None
-        return self.order.place(one.computed.values, one.id)
+        return self.order.place(_all(one)[0], one.id)
 
     def page(self, objects: list[Object], *, more: bool) -> Found:
         return Found(objects, self.order.cursor(self.place(objects[-1]), self.name) if more else None)
@@ -141,7 +154,9 @@ class _Query:
             if place is not None:
                 after, parameters = self.order.sql_after(place)
                 fresh, here = [*fresh, after], here | parameters
-        sound = "".join(f" and {sql_sound(key, self.now.types[key])}" for key in self.fields)
+        sound = (
+            "".join(f" and {sql_sound(key, self.types[key])}" for key in self.fields) if self.in_sql else "and false"
+        )
         statement = _FIND.format(sound=sound, window=window, order=order, keys=keys, cut=cut, fresh=" and ".join(fresh))
         with connection.execute(text(statement), here, execution_options=_STREAMED) as rows:
             for row in rows:
@@ -161,8 +176,8 @@ def _walk(connection: Connection, query: _Query, place: Place | None) -> Found:
             if row.id is None:
                 break
             judged = judge(row, query.now)
-            evaluated += judged.kind is not Kind.FRESH
-            one = as_object(row, judged.shown)
+            evaluated += judged.kind is not Kind.FRESH or not query.in_sql
+            one = as_object(row, judged.shown, query.own)
             last = Place((), max(row.id, last.id if last else 0))
             if query.matches(one):
                 found.append(one)
@@ -192,9 +207,9 @@ def _sorted(connection: Connection, query: _Query, place: Place | None) -> Found
             if row.id is None:
                 break
             judged = judge(row, query.now)
-            if judged.kind is Kind.CORRUPT and row.id not in distrusted:
+            if judged.kind is Kind.CORRUPT and row.id not in distrusted and query.in_sql:
                 corrupt.add(row.id)
-            one = as_object(row, judged.shown)
+            one = as_object(row, judged.shown, query.own)
             at = query.place(one)
             if query.matches(one) and (place is None or query.order.is_after(at, place)):
                 kept.append((at, one))
@@ -213,7 +228,22 @@ def _first(query: _Query, kept: list[tuple[Place, Object]]) -> list[tuple[Place,
     return rows[: query.limit + 1]
 
 
+def _all(one: Object) -> tuple[dict[str, JsonValue], dict[str, str]]:
+    """Values and errors of all fields, a person's own under their longer names."""
+    assert one.computed is not None
+    values, errors = one.computed.values, one.computed.errors
+    if one.personal is not None:
+        values = values | {PERSONAL + key: value for key, value in one.personal.values.items()}
+        errors = errors | {PERSONAL + key: code for key, code in one.personal.errors.items()}
+    return values, errors
+
+
 def _too_many(query: _Query) -> ValuesOutOfDate:
+    if not query.in_sql:
+        return ValuesOutOfDate(
+            f"class {shortened(query.class_name)!r} has over {query.evaluate_at_most} objects, too many to sort by a personal "
+            "field now: allow more evaluations, define a shared field, or do not sort"
+        )
     return ValuesOutOfDate(
         f"over {query.evaluate_at_most} objects of class {shortened(query.class_name)!r} have no current values, too many "
         "to sort now: wait for its rebuild (`tenure records classes`), allow more evaluations, or do not sort"

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from tenure.cli.output import Json, note, print_table
 from tenure.model.errors import UsageError, shortened
+from tenure_records.cli.objects import cells, document
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from tenure_records import Filter, Object, Sort
+    from tenure_records import Filter, Sort
 
-_WHERE = """FIELD OP VALUE in one argument, such as 'people gt 1000'; at most two, and both must hold. OP: eq ne lt le gt ge
+_WHERE = """FIELD OP VALUE in one argument, such as 'people gt 1000'; at most two, and both must hold. FIELD: a field of the class, or
+personal.NAME for one of yours. OP: eq ne lt le gt ge
 in prefix contains null failed. VALUE: text as it is, a number, true or false, JSON; for `in` a JSON array."""
 
 
@@ -37,47 +39,34 @@ def find(
     as_json: Json = False,
 ) -> None:
     """Find objects by their computed fields. Right also while the class is being rebuilt."""
-    from tenure.cli.frame import database
-    from tenure_records import find_objects, list_fields
+    from tenure.cli.frame import database, initiator
+    from tenure_records import find_objects, list_fields, list_personal
     from tenure_records.computed import encode
 
+    me = initiator()
     with database() as connection:
         types = {field.key: field.result_type for field in list_fields(connection, name) if field.enabled}
+        own = list_personal(connection, name, owner=me)
+        types |= {f"personal.{field.key}": field.result_type for field in own if field.enabled}
         filters = [_filter(one, types) for one in where or ()]
         found = find_objects(
             connection, name, where=filters, order_by=[_sort(one) for one in sort or ()], after=after, limit=limit,
-            evaluate_at_most=evaluate,
+            evaluate_at_most=evaluate, personal=me,
         )  # fmt: skip
     if as_json:
         # Not through Python's json: it has no exact numbers.
-        print(encode({"class": name, "objects": [_document(one) for one in found.objects], "after": found.after}))
+        print(encode({"class": name, "objects": [document(one) for one in found.objects], "after": found.after}))
         return
     shown = sorted(types)
+    rows = [(one.key, cells(one)) for one in found.objects]
     print_table(
         ("Key", *shown),
-        ((one.key, *_cells(one, shown)) for one in found.objects),
+        ((key, *(values[field] for field in shown)) for key, values in rows),
         empty="no object found" if found.after is None else "no object found yet",
         gives_way=dict.fromkeys(reversed(shown), 12),
     )
     if found.after is not None:
         note(f"more may follow: --after {found.after}")
-
-
-def _document(one: Object) -> dict[str, Any]:
-    assert one.computed is not None
-    computed = {"values": one.computed.values, "errors": {**one.computed.errors}, "stale": one.computed.stale}
-    return {
-        "key": one.key, "id": one.id, "revision": one.revision, "change_seq": one.change_seq,
-        "updated_at": one.updated_at.isoformat().replace("+00:00", "Z"), "data": one.data, "computed": computed,
-    }  # fmt: skip
-
-
-def _cells(one: Object, fields: list[str]) -> list[str]:
-    from tenure_records.computed import encode
-
-    assert one.computed is not None
-    values, errors = one.computed.values, one.computed.errors
-    return [f"({errors[field]})" if field in errors else encode(values[field]) for field in fields]
 
 
 def _filter(given: str, types: Mapping[str, str]) -> Filter:
