@@ -12,19 +12,22 @@ from typing import Any
 from uuid import UUID
 
 import structlog
-from celery.beat import Scheduler
+from celery.beat import Scheduler as CeleryScheduler
 from uuid_utils.compat import uuid7
 
-from tenure import __version__, gate, plugins, settings
+from tenure import __version__, gate, plugins, registry, settings
 from tenure.model.errors import TenureError
 from tenure.runtime.health import Health
 from tenure.runtime.http import Endpoint
 from tenure.runtime.metrics import Figures, Metrics
 from tenure.runtime.service import Runner, Service, join
 from tenure.runtime.shutdown import Shutdown
+from tenure.services import net
 from tenure.services.housekeeping import PACE as HOUSEKEEPING_PACE
 from tenure.services.housekeeping import STEPS, Housekeeping
+from tenure.services.net import SafetyNet
 from tenure.services.reaper import Reaper
+from tenure.services.scheduler import Scheduler
 from tenure.settings import Settings
 from tenure.store.workers import Boot
 from tenure_beat import presence
@@ -42,15 +45,17 @@ def services(found: Settings, boot: Boot, metrics: Metrics) -> list[Paced]:
     """What a beat runs, each in a thread of its own: one that waits for the database holds up no other."""
     domains = [step for _, step in plugins.loaded("tenure.housekeeping")]
     return [
+        Paced(Scheduler(found, registry.load(found.kind_packages), options=SESSION)),
         Paced(Presence(found, boot, options=SESSION), presence.PACE),
         Paced(
             Reaper(found, options=SESSION, recovered=lambda fate: metrics.recovered.labels(fate).inc()), RECOVERY_PACE
         ),
+        Paced(SafetyNet(found, options=SESSION), net.PACE),
         Paced(Housekeeping(found, [*STEPS, *domains], options=SESSION), HOUSEKEEPING_PACE),
     ]
 
 
-class TenureScheduler(Scheduler):
+class TenureScheduler(CeleryScheduler):
     """Celery makes it twice: lazily for its banner, and for good once it is about to tick."""
 
     max_interval = TICK

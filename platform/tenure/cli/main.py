@@ -15,6 +15,7 @@ import typer
 from tenure.cli import (
     activities,
     doctor,
+    executions,
     health,
     kinds,
     limits,
@@ -22,6 +23,8 @@ from tenure.cli import (
     processes,
     queues,
     retrying,
+    schedules,
+    scheduling,
     servers,
     settings,
     submitting,
@@ -74,7 +77,10 @@ for module in (up, servers, migrating, doctor, health, processes):
     module.add_to(app)
 for module in (submitting, tasks, waiting, retrying):
     module.add_to(tasks.app)
+for module in (scheduling, schedules, executions):
+    module.add_to(schedules.app)
 app.add_typer(tasks.app, name="tasks")
+app.add_typer(schedules.app, name="schedules")
 app.add_typer(kinds.app, name="kinds")
 app.add_typer(queues.app, name="queues")
 app.add_typer(limits.app, name="limits")

@@ -18,6 +18,12 @@ TenureError
 │   ├── TooLate           the task has already ended
 │   ├── NotTerminal       retry of a task that has not ended
 │   ├── ScheduleKept      somebody else keeps a schedule of that name
+│   ├── NoSuchSchedule
+│   ├── ScheduleExists
+│   ├── ScheduleIsBuiltIn
+│   ├── ScheduleOverlaps  an execution of it has not ended, and its policy lets no other start
+│   ├── RevisionConflict  it was changed since it was looked at
+│   ├── NoSuchExecution
 │   └── NotEnded          whoever waited for a task waited long enough
 └── Unavailable           something outside is missing (exit code 1)
     ├── DatabaseUnavailable
@@ -104,6 +110,30 @@ class ScheduleKept(Refused):
 
 
 class NotEnded(Refused):
+    pass
+
+
+class NoSuchSchedule(Refused):
+    pass
+
+
+class ScheduleExists(Refused):
+    pass
+
+
+class ScheduleIsBuiltIn(Refused):
+    pass
+
+
+class ScheduleOverlaps(Refused):
+    pass
+
+
+class RevisionConflict(Refused):
+    pass
+
+
+class NoSuchExecution(Refused):
     pass
 
 

@@ -50,6 +50,7 @@ class Claimed:
     sequence: int
     seconds_left: float | None  # to the deadline
     params_version: int = 1
+    execution_id: UUID | None = None  # of the schedule it is a step of
 
 
 @dataclass(frozen=True)

@@ -17,9 +17,11 @@ import structlog
 from tenure.model.errors import TenureError
 from tenure.model.records import Claimed, Ended, Holder
 from tenure.model.retry import Reject, Retry
+from tenure.model.states import TERMINAL
 from tenure.model.stops import Cancelled, DeadlineExceeded, LeaseLost, Stop
 from tenure.registry import Registry
 from tenure.runtime import outcome
+from tenure.runtime.advancing import Advancer
 from tenure.runtime.attempt import Attempt
 from tenure.runtime.connections import Connections
 from tenure.runtime.control import Control
@@ -80,6 +82,7 @@ class Executor:
         self._control = Control(seat, shutdown, self._connections, leave)
         self._control.start()
         self._hot = Hotline(settings, registry.claimable, holder, shutdown)
+        self._advancer = Advancer(settings.session_url, application=f"tenure advance {holder.pid}")
         self._log = structlog.get_logger("tenure.executor")
         self._leaving: SystemExit | None = None
         self._outside: set[int] = set()
@@ -218,7 +221,7 @@ class Executor:
             return self._hot.claim_next(run_on) if run_on else []
         for one in good:
             if one.claimed.lease.token in accepted:
-                self._sink.ended(one.claimed, one.how, one.seconds)
+                self._ended(one, one.how)
         return got
 
     def _settle_singly(self, good: list[Ran]) -> None:
@@ -230,7 +233,7 @@ class Executor:
                 self._write(replace(one, how=outcome.UNSTORABLE, result=None, summary=None))
                 continue
             if accepted:
-                self._sink.ended(one.claimed, one.how, one.seconds)
+                self._ended(one, one.how)
 
     def _write(self, one: Ran) -> None:
         """Write an end that is no success; where PostgreSQL refuses its text, one that it takes."""
@@ -240,10 +243,17 @@ class Executor:
             self._log.error("end_not_storable", error=type(error).__name__, tasks=1)
             written = self._hot.settle(one.claimed, outcome.UNSTORABLE, None, None)
         if written is not None:
-            self._sink.ended(one.claimed, written, one.seconds)
+            self._ended(one, written)
+
+    def _ended(self, one: Ran, how: Ended) -> None:
+        """After the commit: show it, and move its execution on, if it is a step of one."""
+        self._sink.ended(one.claimed, how, one.seconds)
+        if one.claimed.execution_id is not None and how.state in TERMINAL:
+            self._advancer.advance([one.claimed.execution_id])
 
     def close(self) -> None:
         self._control.close()
         self._hot.close()
+        self._advancer.close()
         self._connections.dispose()
         self._narrator.close()

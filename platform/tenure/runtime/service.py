@@ -65,7 +65,7 @@ class Runner:
             try:
                 seconds = self.service.run_once()
             except (DBAPIError, psycopg2.Error, Unavailable, OSError) as error:
-                if isinstance(error, DBAPIError | psycopg2.Error) and not _passing(error):
+                if isinstance(error, DBAPIError | psycopg2.Error) and not passing(error):
                     raise
                 self._failed(self.service.name)
                 self._log.warning(
@@ -83,7 +83,7 @@ def _sleep(watcher: Watcher, seconds: float) -> bool:
     return watcher.sleep(seconds)
 
 
-def _passing(error: DBAPIError | psycopg2.Error) -> bool:
+def passing(error: DBAPIError | psycopg2.Error) -> bool:
     """Lost connections, lock timeouts, serialization failures pass; a wrong statement does not."""
     invalidated = isinstance(error, DBAPIError) and error.connection_invalidated
     code = getattr(error.orig if isinstance(error, DBAPIError) else error, "pgcode", None)

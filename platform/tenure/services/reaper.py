@@ -1,4 +1,5 @@
-"""The reaper: expired leases, due and late tasks, cancels nobody is left to acknowledge. Plain SQL, any number of them."""
+"""The reaper: expired leases, due and late tasks, cancels nobody is left to acknowledge, executions that nobody has moved
+on yet. Plain SQL, any number of them."""
 
 from __future__ import annotations
 
@@ -8,9 +9,12 @@ from typing import Any
 import structlog
 from sqlalchemy import Connection
 
+from tenure.runtime.advancing import Advancer
 from tenure.settings import Settings
 from tenure.store.sessions import Sessions
 from tenure.store.transitions import due, recover
+
+LEFT_TO_OTHERS = 0.5  # s a process has to move its own executions on
 
 
 class Reaper:
@@ -29,27 +33,32 @@ class Reaper:
         self._settings = settings
         self._recovered = recovered or (lambda _: None)
         self._sessions = Sessions(settings.session_url, application="tenure reaper", options=options)
+        self._advancer = Advancer(settings.session_url, application="tenure reaper", options=options)
         self._log = structlog.get_logger("tenure.reaper")
 
     def run_once(self) -> float:
         with self._sessions.look() as connection:
-            found = due.anything(connection)
-        if found.expired:
-            self._recover()
+            found = due.anything(connection, older=LEFT_TO_OTHERS)
+        ended = bool(found.expired and self._recover())
         if found.stops:
-            self._drain(due.cancel_asked)
+            ended = bool(self._drain(due.cancel_asked)) or ended
             self._drain(due.forget_stops)
         late = self._drain(due.expire) if found.late else []
         promoted = self._drain(due.promote) if found.scheduled else []
         if late or promoted:
             self._log.info("swept", late=len(late), promoted=len(promoted))
+        # What ended here is moved on at once; what ended elsewhere is its own process's to move on first.
+        if ended or late or found.executions:
+            self._advancer.pending(older=0.0 if ended or late else LEFT_TO_OTHERS)
         return self._settings.reap_seconds
 
-    def _recover(self) -> None:
+    def _recover(self) -> int:
         bound = self._settings.crash_bound
-        for task_id, state, outcome in self._drain(lambda c: recover.recover_expired(c, crash_bound=bound)):
+        settled = self._drain(lambda c: recover.recover_expired(c, crash_bound=bound))
+        for task_id, state, outcome in settled:
             self._recovered(outcome or state)
             self._log.warning("recovered", task_id=str(task_id), state=state, outcome=outcome)
+        return len(settled)
 
     def _drain(self, step: Callable[[Connection], list[Any]]) -> list[Any]:
         """Loop a batch until it finds nothing: a backlog must not wait for the next round."""
@@ -63,3 +72,4 @@ class Reaper:
 
     def close(self) -> None:
         self._sessions.dispose()
+        self._advancer.close()

@@ -255,6 +255,7 @@ class HotSession:
                 cursor=r[9],
                 sequence=r[10] or 0,
                 seconds_left=r[11],
+                execution_id=UUID(r[12]) if r[12] else None,
             )
             for r in rows
             if r[0] == "got"

@@ -34,7 +34,8 @@ def claiming(which: str, guard: str = "true") -> str:
     t as (update tasks set state = case when plans then 'validating' else 'running' end,
              attempt = attempt + 1, started_at = coalesce(started_at, clock_timestamp())
           where id {which} and kind || '' = any(:kinds) and {guard} and {claimable(locking=True)}
-          returning id, kind, queue, scope, exclusive, state, attempt, crashes, max_attempts, activity_id, deadline, run_limit),
+          returning id, kind, queue, scope, exclusive, state, attempt, crashes, max_attempts, activity_id, deadline, run_limit,
+                    execution_id),
     l as (insert into task_leases (task_id, token, worker, pid, kind, queue, scope, exclusive, attempt, acquired, renewed,
               expires, deadline)
           select id, nextval('lease_token'), :worker, :pid, kind, queue, scope, exclusive, attempt,
@@ -49,7 +50,7 @@ GOT = """select 'got', t.id::text, t.kind, l.token, t.attempt, t.crashes, t.max_
        (select p.params_version || ' ' || p.params::text from task_params p where p.task_id = t.id),
        (select c.cursor::text from task_checkpoints c where c.task_id = t.id),
        (select c.sequence from task_checkpoints c where c.task_id = t.id),
-       extract(epoch from l.deadline - clock_timestamp())::float8
+       extract(epoch from l.deadline - clock_timestamp())::float8, t.execution_id::text
   from t join l on l.task_id = t.id"""
 
 # A row that somebody else holds (a cancel in a caller's open transaction) is not claimed, at once: a slot must not wait.
@@ -87,7 +88,7 @@ def next_hint(guard: str, ending: str) -> str:
 BY_ITSELF = "(:k = 1 or not exclusive and crashes = 0)"
 
 # A hint refused though its task is still queued (paused, say) goes back. The function sees what this statement claimed.
-BACK = f"""select 'back', null, null, hints_back(array(select task_id from h)), {", ".join(["null"] * 8)}
+BACK = f"""select 'back', null, null, hints_back(array(select task_id from h)), {", ".join(["null"] * 9)}
   where exists (select 1 from h where task_id <> all(array(select id from t)))"""
 
 _NOTHING_ENDS = "'{}'"

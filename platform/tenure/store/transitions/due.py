@@ -58,7 +58,8 @@ _ANYTHING = text(f"""select
     exists (select 1 from tasks where state in {PENDING} and (start_by is not null or deadline is not null)
               and least(start_by, deadline) <= statement_timestamp()
               and (started_at is null or deadline <= statement_timestamp())),
-    exists (select 1 from tasks where state = 'scheduled' and available_at <= statement_timestamp())""")
+    exists (select 1 from tasks where state = 'scheduled' and available_at <= statement_timestamp()),
+    exists (select 1 from execution_due where created_at <= statement_timestamp() - make_interval(secs => :older))""")
 
 
 class Due(NamedTuple):
@@ -68,11 +69,12 @@ class Due(NamedTuple):
     stops: bool
     late: bool
     scheduled: bool
+    executions: bool
 
 
-def anything(connection: Connection) -> Due:
-    """What a round has to do at all."""
-    return Due(*connection.execute(_ANYTHING).one())
+def anything(connection: Connection, *, older: float) -> Due:
+    """What a round has to do at all; of executions only those whose member ended at least `older` seconds ago."""
+    return Due(*connection.execute(_ANYTHING, {"older": older}).one())
 
 
 def promote(connection: Connection) -> list[UUID]:

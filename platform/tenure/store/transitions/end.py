@@ -26,7 +26,7 @@ _ENDING = f"""
     ee as ({event("eu", ":verb", token="(select token from d where d.task_id = eu.id)", note=":outcome")}),
     {closing("eu", ":activity")}"""
 _ENDED = """select 'ended', task_id::text, kind, token, attempt, null::int, null::int, null::text, null::text, null::text,
-       null::bigint, null::float8 from d"""
+       null::bigint, null::float8, null::text from d"""
 
 END = f"with {_ENDING} {_ENDED}"
 

@@ -1,0 +1,164 @@
+"""`tenure schedules`: list, show, pause, resume, remove."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from tenure.cli.output import Json, plain, print_fields, print_json, print_table, say
+from tenure.model.durations import write_duration
+
+app = typer.Typer(
+    no_args_is_help=True, help="What runs by the clock: add, look at, run, hold back.", rich_markup_mode="rich"
+)
+Name = Annotated[str, typer.Argument(metavar="NAME", help="The schedule (`tenure schedules list`).")]
+
+
+def add_to(app: typer.Typer) -> None:
+    app.command("list")(list_schedules)
+    app.command("show")(show)
+    app.command("pause")(pause)
+    app.command("resume")(resume)
+    app.command("remove")(remove)
+
+
+def list_schedules(as_json: Json = False) -> None:
+    """List schedules: when each is due next, and how its last execution stands."""
+    from tenure import schedules
+    from tenure.cli.frame import database
+    from tenure.store.execution_reads import last_states
+
+    with database() as connection:
+        last = last_states(connection)
+        rows = [{**schedules.described(one), "last_state": last.get(one.id)} for one in schedules.listing(connection)]
+    if as_json:
+        print_json(rows)
+        return
+    print_table(
+        ("Name", "Recurs", "Next due (UTC)", "Last", "Steps", "Notes"),
+        ((r["name"], recurs(r), _next(r), r["last_state"], _steps(r), _notes(r)) for r in rows),
+        empty="no schedules: `tenure schedules add NAME --every 90s --step KIND`",
+        gives_way={"Steps": 12, "Last": 0},
+    )
+
+
+def recurs(row: dict[str, Any]) -> str:
+    """When a schedule recurs, in a few words."""
+    if row["cron"] is not None:
+        return f"{row['cron']} {row['zone']}"
+    return "by hand" if row["every"] is None else f"every {write_duration(row['every'])}"
+
+
+def _next(row: dict[str, Any]) -> str:
+    return "" if row["paused_by"] or not row["enabled"] else plain(row["next_run_at"])
+
+
+def _steps(row: dict[str, Any]) -> str:
+    return " > ".join(" + ".join(step["kind"] for step in group) for group in row["steps"])
+
+
+def _notes(row: dict[str, Any]) -> str:
+    reason = f": {row['paused_reason']}" if row["paused_reason"] else ""
+    said = (
+        "" if row["enabled"] else "disabled",
+        f"paused by {row['paused_by']}{reason}" if row["paused_by"] else "",
+        "built in" if row["built_in"] else "",
+        f"kept by {row['origin']}" if row["origin"] else "",
+        f"{row['missed']} missed" if row["missed"] else "",
+    )
+    return ", ".join(word for word in said if word)
+
+
+def show(
+    name: Name,
+    limit: Annotated[int, typer.Option(min=0, max=1000, help="At most so many occurrences, newest first.")] = 20,
+    as_json: Json = False,
+) -> None:
+    """Show one schedule: what it does, when it is due, and its newest occurrences with their tasks."""
+    from tenure import schedules
+    from tenure.cli.frame import database
+
+    with database() as connection:
+        found = schedules.show(connection, name, occurrences=limit)
+    if as_json:
+        print_json(found)
+        return
+    _fields(found)
+    print()
+    print_table(
+        ("Due (UTC)", "Execution", "State", "Tasks", "Reason"),
+        ((o["due_at"], o["execution_id"], o["state"], progress(o), o["reason"]) for o in found["occurrences"]),
+        empty="nothing has run yet",
+        gives_way={"Tasks": 12},
+    )
+
+
+def _fields(found: dict[str, Any]) -> None:
+    misfire = f"{found['misfire']}, at most {found['at_most']}" if found["misfire"] == "all" else found["misfire"]
+    print_fields(
+        {
+            "name": found["name"],
+            "about": found["description"],
+            "recurs": recurs(found),
+            "next due": _next(found),
+            "steps": _steps(found),
+            "overlap": found["overlap"],
+            "misfire": misfire,
+            "on failure": found["on_failure"],
+            "notes": _notes(found),
+            "revision": f"{found['revision']} by {found['updated_by']}",
+        }
+    )
+
+
+def progress(occurrence: dict[str, Any]) -> str:
+    """How the tasks of an execution stand: groups in their order."""
+    groups: dict[int, list[str]] = {}
+    for task in occurrence["tasks"]:
+        groups.setdefault(task["group"], []).append(f"{task['kind']} {task['state']}")
+    return " > ".join(" + ".join(groups[index]) for index in sorted(groups))
+
+
+def pause(
+    name: Name,
+    reason: Annotated[str | None, typer.Option(help="Why; shown by list.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Hold a schedule back: it starts nothing by itself until it is resumed; what runs goes on."""
+    from tenure import schedules
+    from tenure.cli.frame import database, initiator
+
+    with database() as connection:
+        changed = schedules.pause(connection, name, initiator=initiator(), reason=reason)
+    _said(name, "paused", changed, as_json)
+
+
+def resume(name: Name, as_json: Json = False) -> None:
+    """Let a paused schedule fire again; what came meanwhile was not missed."""
+    from tenure import schedules
+    from tenure.cli.frame import database
+
+    with database() as connection:
+        changed = schedules.resume(connection, name)
+    _said(name, "resumed", changed, as_json)
+
+
+def _said(name: str, done: str, changed: bool, as_json: bool) -> None:
+    if as_json:
+        print_json({"schedule": name, "paused": done == "paused", "changed": changed})
+    else:
+        say(f"schedule {name} {'' if changed else 'was already '}{done}")
+
+
+def remove(name: Name, as_json: Json = False) -> None:
+    """Remove a schedule; what runs goes on, what ran stays known. A built-in one is refused."""
+    from tenure import schedules
+    from tenure.cli.frame import database
+
+    with database() as connection:
+        schedules.remove(connection, name)
+    if as_json:
+        print_json({"schedule": name, "removed": True})
+    else:
+        say(f"schedule {name} removed")

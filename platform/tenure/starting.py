@@ -1,0 +1,167 @@
+"""What an execution starts with: its row, its plan, and all its tasks, checked before anything is written.
+
+A step that cannot be submitted makes the execution `failed` with the reason; nothing of it runs.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Literal
+from uuid import UUID
+
+from sqlalchemy import Connection
+from uuid_utils.compat import uuid7
+
+from tenure.batch import limit_key, limit_reached
+from tenure.model import requests
+from tenure.model.definitions import StepSpec
+from tenure.model.errors import KindIsInternal, TenureError
+from tenure.model.executions import ExecutionState, PlanStep, Trigger
+from tenure.model.kinds import KindSpec
+from tenure.model.records import Initiator
+from tenure.registry import Registry
+from tenure.store import executions
+from tenure.store.executions import Active, NewExecution
+from tenure.store.schedules import Schedule
+from tenure.store.transitions import submit as submitting
+from tenure.store.transitions.steps import StepTask, submit_steps
+
+
+@dataclass(frozen=True)
+class Start:
+    """An execution to be, with the spec of each of its tasks."""
+
+    execution: NewExecution
+    tasks: tuple[tuple[KindSpec, StepTask], ...] = ()
+
+    def refused(self, reason: str, state: ExecutionState = ExecutionState.FAILED) -> Start:
+        """The same as one that never starts."""
+        return Start(replace(self.execution, state=state, plan=(), reason=reason))
+
+
+def initiator_of(schedule: Schedule) -> Initiator:
+    """Who asks when nobody did: the schedule itself."""
+    return Initiator("schedule", str(schedule.id), schedule.name)
+
+
+def admitted(overlap: str, active: Active | None, *, catching_up: bool = False) -> ExecutionState:
+    """How a new execution starts beside what of its schedule has not ended: at once, waiting, or not at all.
+
+    When several are caught up they wait for each other, however many: to leave some out was the misfire policy's to say.
+    """
+    if active is None or overlap == "allow":
+        return ExecutionState.RUNNING
+    if catching_up or (overlap == "queue_one" and active.waiting is None):
+        return ExecutionState.WAITING
+    return ExecutionState.SKIPPED
+
+
+def prepare(
+    schedule: Schedule,
+    due_at: datetime,
+    trigger: Trigger,
+    initiator: Initiator,
+    state: ExecutionState,
+    *,
+    registry: Registry,
+    params_bytes: int,
+) -> Start:
+    """An execution of this schedule as it is now; `failed` with its reason where a step cannot be submitted."""
+    execution = NewExecution(
+        UUID(bytes=uuid7().bytes), schedule.id, schedule.name, trigger, due_at, state, (), initiator
+    )
+    start = Start(execution)
+    if state is ExecutionState.SKIPPED:
+        return start
+    try:
+        placed = [(at, step) for at, group in enumerate(schedule.spec.steps) for step in group]
+        tasks = [_task(start, schedule, at, step, registry, params_bytes) for at, step in placed]
+    except TenureError as error:
+        return start.refused(requests.storable(str(error)) or "")
+    return Start(replace(execution, plan=_plan(schedule, [task for _, task in tasks])), tuple(tasks))
+
+
+def _plan(schedule: Schedule, tasks: Sequence[StepTask]) -> list[list[PlanStep]]:
+    """Which task is which step, and what its failure means: the step's own word, else the schedule's."""
+    spec, left = schedule.spec, iter(tasks)
+    return [
+        [_planned(spec.on_failure if step.on_failure == "inherit" else step.on_failure, next(left)) for step in group]
+        for group in spec.steps
+    ]
+
+
+def _planned(on_failure: Literal["stop", "continue"], task: StepTask) -> PlanStep:
+    return PlanStep(task.id, task.kind, on_failure, task.deadline)
+
+
+def _task(
+    start: Start, schedule: Schedule, at: int, step: StepSpec, registry: Registry, params_bytes: int
+) -> tuple[KindSpec, StepTask]:
+    spec = registry.spec(step.kind)
+    if spec.internal is not None and not schedule.built_in:
+        raise KindIsInternal(f"kind {spec.name} is internal: use {spec.internal}")
+    # What a kind's own check says may quote the value: not for a row that is kept.
+    body = requests.encode(spec, spec.validate(step.params, own_checks=False), params_bytes)
+    first = start.execution.state is ExecutionState.RUNNING and at == 0
+    return spec, StepTask(
+        id=UUID(bytes=uuid7().bytes),
+        execution_id=start.execution.id,
+        group_index=at,
+        kind=spec.name,
+        queue=step.queue or spec.queue,
+        priority=spec.priority if step.priority is None else step.priority,
+        params=body,
+        params_version=spec.version,
+        request_hash=hashlib.sha256(body.encode()).hexdigest(),
+        submitter=f"schedule {schedule.name}",
+        initiator=start.execution.initiator,
+        context=f"schedule {schedule.name}, group {at + 1}",
+        labels=step.labels,
+        scope=spec.scope if step.scope is None else step.scope,
+        exclusive=spec.exclusive if step.exclusive is None else step.exclusive,
+        run_limit=spec.run_limit,
+        deadline=step.deadline,
+        max_attempts=spec.max_attempts,
+        on_lost=spec.on_lost,
+        keep_params=spec.keep_params is not None,
+        plans=spec.plans,
+        waiting=not first,
+    )
+
+
+def write(connection: Connection, starts: Sequence[Start]) -> set[UUID]:
+    """Write executions with all their tasks; the ids of those made. The others' due time has an execution already."""
+    starts = _within_limits(connection, starts)
+    made = executions.insert(connection, [start.execution for start in starts])
+    submit_steps(connection, [task for start in starts if start.execution.id in made for _, task in start.tasks])
+    return made
+
+
+def _within_limits(connection: Connection, starts: Sequence[Start]) -> Sequence[Start]:
+    """Kinds may declare how many tasks of one submitter are active: what exceeds that cannot start."""
+    limited = {
+        limit_key(spec, task.submitter): (spec, task.submitter)
+        for start in starts
+        for spec, task in start.tasks
+        if spec.active_limit is not None
+    }
+    if not limited:
+        return starts
+    submitting.lock_limits(connection, list(limited))
+    counts = Counter(
+        {key: submitting.active_count(connection, spec.names, submitter) for key, (spec, submitter) in limited.items()}
+    )
+    checked: list[Start] = []
+    for start in starts:
+        wanted = Counter(limit_key(spec, task.submitter) for spec, task in start.tasks if spec.active_limit is not None)
+        over = [limited[key][0] for key, n in wanted.items() if counts[key] + n > (limited[key][0].active_limit or 0)]
+        if over:
+            checked.append(start.refused(limit_reached(over[0])))
+        else:
+            counts.update(wanted)
+            checked.append(start)
+    return checked
