@@ -25,6 +25,9 @@ NUMERIC: Final = Context(
     traps=[InvalidOperation, Overflow, Subnormal, Inexact],
 )
 _DECODER: Final = msgspec.json.Decoder(float_hook=NUMERIC.create_decimal)
+# No number of this range is longer than 800 digits when it is written out.
+_SHORT: Final = Context(prec=400, Emax=400, Emin=-400, traps=[InvalidOperation, Overflow, Subnormal, Inexact])
+_SHORT_DECODER: Final = msgspec.json.Decoder(float_hook=_SHORT.create_decimal)
 # Python's own bound for reading an int from text; longer ones become Decimal, which has none.
 _INT_DIGITS: Final = 4_300
 # One opening and one closing bracket per level: no shorter text is too deep.
@@ -45,11 +48,29 @@ def decode(text: str | bytes) -> JsonValue:
         raise _out_of_range() from None
     except (msgspec.DecodeError, UnicodeError):
         value = _decode_slowly(text)
+    return _storable(text, value)
+
+
+def _storable(text: str | bytes, value: JsonValue) -> JsonValue:
     if len(text) > _SHALLOW and _openers(text) > MAX_DEPTH and _deeper_than(value, MAX_DEPTH):
         raise _too_deep()
     if _may_hold_nul(text) and any("\0" in string for string in _strings(value)):
         raise NulCharacter(r"the document holds the character \u0000, which PostgreSQL cannot store; remove it")
     return value
+
+
+def decode_ordinary(text: str) -> JsonValue:
+    """`decode` where a number with a point or an exponent has 800 digits at most, written out.
+
+    Raises NumberOutOfRange for a longer one that `decode` may still take, and all that `decode` raises.
+    """
+    try:
+        value: JsonValue = _SHORT_DECODER.decode(text)
+    except DecimalException:
+        raise NumberOutOfRange("the document holds a number of more than 800 digits") from None
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return decode(text)
+    return _storable(text, value)
 
 
 def _decode_slowly(text: str | bytes) -> JsonValue:

@@ -5,6 +5,7 @@ outside or take long: no retrieval, linear-time patterns only.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Final, NoReturn, TypeAlias
 
 import jsonschema_rs
@@ -14,9 +15,13 @@ from tenure.model.errors import shortened
 from tenure_records.computed import InvalidDocument, JsonValue, decode
 from tenure_records.errors import SchemaRefused
 
-from .bounds import PATTERN_BYTES, SCHEMA_BYTES, SCHEMA_DEPTH
+from .bounds import SCHEMA_BYTES, SCHEMA_DEPTH
+from .cost import cost
 from .drafts import Draft, draft_of, name
+from .patterns import OPTIONS
 from .pointers import pointer
+from .references import References, references
+from .weights import Cost
 
 Json: TypeAlias = "Mapping[str, Any] | bool"
 
@@ -24,6 +29,18 @@ _CLASSES: Final = {
     Draft.DRAFT_2020_12: jsonschema_rs.Draft202012Validator,
     Draft.DRAFT_07: jsonschema_rs.Draft7Validator,
 }
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Compiled:
+    """One schema: its text, the library's validator for it, and what it may cost."""
+
+    text: str
+    validator: jsonschema_rs.Validator
+    validator_class: type[jsonschema_rs.Validator]
+    cost: Cost
+
+
 _ENCODER: Final = msgspec.json.Encoder(decimal_format="number")
 
 
@@ -38,8 +55,8 @@ def checked(schema: Json | str) -> str:
     return text
 
 
-def validator(text: str) -> jsonschema_rs.Validator:
-    """The library's validator for a schema text. Raises SchemaRefused."""
+def compiled(text: str) -> Compiled:
+    """A schema text, ready to judge by. Raises SchemaRefused."""
     try:
         schema = decode(text)
     except InvalidDocument as error:
@@ -48,17 +65,23 @@ def validator(text: str) -> jsonschema_rs.Validator:
         raise SchemaRefused("the schema must be a JSON object, true or false")
     draft = draft_of(schema)
     _check_depth(schema)
+    worst = cost(_one_draft(references(schema, draft)))
     try:
-        return _CLASSES[draft](
-            schema,
-            validate_formats=False,
-            pattern_options=jsonschema_rs.RegexOptions(size_limit=PATTERN_BYTES, dfa_size_limit=PATTERN_BYTES),
-            offline=True,
-        )
+        made = _CLASSES[draft](schema, validate_formats=False, pattern_options=OPTIONS, offline=True)
     except jsonschema_rs.ValidationError as error:
         _refuse(error, draft)
     except ValueError as error:
         raise SchemaRefused(f"the schema is refused: {shortened(error)}") from None
+    return Compiled(text, made, _CLASSES[draft], worst)
+
+
+def _one_draft(found: References) -> References:
+    for place in found.places.values():
+        if isinstance(place.schema, dict) and "$schema" in place.schema and draft_of(place.schema) is not found.draft:
+            raise SchemaRefused(
+                f"the schema is refused at {pointer((*place.path, '$schema'))}: one schema has one draft"
+            )
+    return found
 
 
 def _check_depth(schema: JsonValue) -> None:

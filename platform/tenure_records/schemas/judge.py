@@ -5,18 +5,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Final
 
-import jsonschema_rs
-
-from tenure_records.computed import JsonValue, decode
+from tenure_records.computed import JsonValue, NumberOutOfRange, decode, decode_ordinary
 from tenure_records.errors import SchemaRefused, Uninspectable
 
+from .alone import broken_rules
+from .aside import ASIDE, Places
 from .bounds import COMPILED, FINDINGS
-from .compiling import Json, checked, validator
+from .budget import Budget
+from .compiling import Compiled, Json, checked, compiled
 from .pointers import pointer
 
 __all__ = ["Finding", "Judge", "SchemaRefused", "Uninspectable", "Verdict", "compile_schema"]
@@ -42,27 +42,50 @@ class Verdict:
     findings: tuple[Finding, ...] = ()
 
 
-_VALID = Verdict(True)
+# Of a document that is invalid in so many or so hidden places that naming one takes too long.
+SOMEWHERE: Final = Finding("", "somewhere")
+
+_VALID: Final = Verdict(True)
+_ASIDE: Final = object()
 
 
 class Judge:
-    """One compiled schema. May be shared between threads."""
+    """One compiled schema. May be shared between threads and inherited by forked processes."""
 
-    __slots__ = ("_validator",)
+    __slots__ = ("_budget", "_schema")
 
-    def __init__(self, compiled: jsonschema_rs.Validator) -> None:
-        self._validator = compiled
+    def __init__(self, schema: Compiled) -> None:
+        self._schema = schema
+        self._budget = Budget(schema.cost)
 
     def valid(self, text: str) -> bool:
         """Whether the document fits. Raises InvalidDocument, Uninspectable."""
-        return bool(self._validator.is_valid(decode(text)))
+        document = self._here(text)
+        return (
+            bool(self._schema.validator.is_valid(document))
+            if document is not _ASIDE
+            else ASIDE.valid(self._schema, text)
+        )
 
     def judge(self, text: str) -> Verdict:
         """The verdict over one JSON text. Raises InvalidDocument, Uninspectable."""
-        document = decode(text)
-        if self._validator.is_valid(document):
-            return _VALID
-        return Verdict(False, _findings(self._validator, document))
+        document = self._here(text)
+        if document is not _ASIDE:
+            if self._schema.validator.is_valid(document):
+                return _VALID
+            if self._budget.admits_findings(text):
+                return _invalid(broken_rules(self._schema.validator, document, FINDINGS))
+        valid, places = ASIDE.judge(self._schema, text)
+        return _VALID if valid else _invalid(places)
+
+    def _here(self, text: str) -> JsonValue | object:
+        """The document to be judged in this process, or _ASIDE for one whose worst case is too slow for that."""
+        try:
+            document = decode_ordinary(text)
+        except NumberOutOfRange:
+            decode(text)
+            return _ASIDE
+        return document if self._budget.admits(text) else _ASIDE
 
 
 def compile_schema(schema: Json | str) -> Judge:
@@ -75,25 +98,11 @@ def compile_schema(schema: Json | str) -> Judge:
 
 @lru_cache(maxsize=COMPILED)
 def _compiled(text: str) -> Judge:
-    return Judge(validator(text))
+    return Judge(compiled(text))
 
 
-def _findings(compiled: jsonschema_rs.Validator, document: JsonValue) -> tuple[Finding, ...]:
-    found: dict[Finding, None] = {}
-    for error in compiled.iter_errors(document):
-        for path in _places(error):
-            found[Finding(pointer(path), error.kind.name)] = None
-        if len(found) >= FINDINGS:
-            break
-    return tuple(found)[:FINDINGS]
-
-
-def _places(error: jsonschema_rs.ValidationError) -> Iterator[list[str | int]]:
-    kind: Any = error.kind
-    if error.kind.name == "required":
-        yield [*error.instance_path, kind.property]
-    elif error.kind.name in ("additionalProperties", "unevaluatedProperties"):
-        for name in kind.unexpected[:FINDINGS]:
-            yield [*error.instance_path, name]
-    else:
-        yield error.instance_path
+def _invalid(places: Places) -> Verdict:
+    if not places:
+        return Verdict(False, (SOMEWHERE,))
+    found = dict.fromkeys(Finding(pointer(path), keyword) for path, keyword in places)
+    return Verdict(False, tuple(found))
