@@ -1,5 +1,9 @@
 """How fast and how long: the rules, on hand-made and on recorded progress."""
 
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -95,6 +99,35 @@ def test_a_sample_that_is_not_newer_is_passed_over() -> None:
     pace.add(1.0, 900, 1000)
     pace.add(0.5, 900, 1000)
     assert pace.rate(1.0) == 100
+
+
+# -- as they were recorded: [read at, written at, done, total] in seconds from the first; when the phase ended -------------
+
+TRACES = Path(__file__).parent / "traces"
+
+
+def replayed(name: str) -> Iterator[tuple[float, float, float | None, Pace]]:
+    """(read at, seconds since the last write, time left as said, the pace) of each read of a recorded phase."""
+    trace = json.loads((TRACES / f"{name}.json").read_text())
+    pace = Pace()
+    for read_at, written_at, done, total in trace["reads"]:
+        pace.add(written_at, done, total)
+        yield trace["ended"] - read_at, read_at - written_at, pace.left(read_at), pace
+
+
+@pytest.mark.parametrize("name", ["reindex", "steady"])
+def test_of_a_recorded_run_the_time_left_is_right_from_the_second_write_on(name: str) -> None:
+    said = [(truth, left) for truth, _, left, pace in replayed(name) if len(pace._samples) > 1 and truth > 0.2]
+    assert len(said) > 40
+    assert all(left is not None and abs(left - truth) <= 1.3 for truth, left in said)
+
+
+def test_of_a_recorded_run_that_stood_still_the_time_left_grows_until_it_goes_on() -> None:
+    silent = [(left, pace.rate(0.0)) for _, silence, left, pace in replayed("stalled") if silence > QUIET]
+    grown = [left for left, _ in silent if left is not None]
+    assert len(grown) == len(silent) > 10
+    assert grown == sorted(grown)
+    assert grown[0] > 5, "not the rest of a countdown"
 
 
 STEPS = st.lists(

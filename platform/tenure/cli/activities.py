@@ -86,3 +86,16 @@ def show(
             empty="",
             gives_way={"Time (UTC)": 0, "Object": 12},
         )  # fmt: skip
+
+
+@app.command()
+def watch(
+    activity_id: Annotated[UUID, typer.Argument(parser=values.an_id, metavar="ID", help="The id of the activity.")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document per line at each change.")] = False,
+) -> None:
+    """Follow an activity to its end, with a bar for each phase: exit 0 when it is complete, with or without a warning."""
+    from tenure.cli.follow import changes, watched
+    from tenure.cli.followed import FollowedActivity
+
+    activity = FollowedActivity(activity_id)
+    raise typer.Exit(changes(activity) if as_json else watched(activity))

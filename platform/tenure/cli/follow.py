@@ -1,29 +1,61 @@
-"""Follows one task by polling: at most five reads a second, outside any transaction, ended at once by Ctrl-C."""
+"""Follows a task or an activity: told of changes where it can be, else by polling; outside any transaction, ended at once
+by Ctrl-C."""
 
 from __future__ import annotations
 
 import time
 from collections import deque
 from collections.abc import Iterator
-from typing import Any
+from contextlib import closing
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
+from tenure.cli.followed import Followed, FollowedTask
 from tenure.cli.frame import check_schema, connected, database_url
-from tenure.cli.output import note, plain, print_json, say
-from tenure.model.errors import DatabaseUnavailable, NoSuchTask
-from tenure.model.states import TERMINAL, State
+from tenure.cli.measured import OPEN, Measured, Snapshot, document
+from tenure.cli.output import note, print_json, say
+from tenure.model.errors import DatabaseUnavailable
 
-Snapshot = dict[str, Any]
-PACE = 0.2
+if TYPE_CHECKING:
+    from tenure.runtime.listener import Listener
+    from tenure.runtime.shutdown import Watcher
+
+PACE = 0.2  # s between reads
+LISTENING = 1.0  # s between reads where changes are told
 PATIENCE = 60.0  # seconds a database may be away while we follow: what we follow goes on without us
-TIMED_OUT = 3
-_ENDED = frozenset(TERMINAL)
 
 
-def snapshots(task_id: UUID, timeout: float | None = None) -> Iterator[Snapshot]:
-    """The task again and again until it has ended (that one is yielded too) or `timeout` seconds have passed.
+class _Pause:
+    """The time between two reads. While phases are open their writers tell of each change, and of the end."""
 
-    Raises NoSuchTask, KeyboardInterrupt at Ctrl-C, DatabaseUnavailable when the database stays away.
+    def __init__(self, watcher: Watcher) -> None:
+        self._watcher = watcher
+        self._listener: Listener | None = None
+
+    def wait(self, seen: Snapshot, seconds: float, *, live: bool) -> bool:
+        """False at a stop."""
+        if not (live and any(phase["status"] in OPEN for phase in seen["phases"])):
+            return self._watcher.sleep(min(seconds, PACE))
+        if self._listener is None:
+            from tenure.runtime.listener import Listener
+            from tenure.store.phases import CHANNEL
+
+            activity = str(seen["activity_id"])
+            self._listener = Listener(database_url(direct=True), CHANNEL, payload=activity, quiet=True)
+            return self._listener.wait(self._watcher, 0.01)  # what was told before it listened is read now
+        pace = LISTENING if self._listener.listening else PACE
+        return self._listener.wait(self._watcher, min(seconds, pace))
+
+    def close(self) -> None:
+        if self._listener is not None:
+            self._listener.close()
+
+
+def snapshots(followed: Followed, timeout: float | None = None, *, live: bool = False) -> Iterator[Snapshot]:
+    """What is followed, again and again until it has ended (that one is yielded too) or `timeout` seconds have passed.
+
+    `live`: also between two reads, where it is told. Raises NoSuchTask or Refused for an unknown id, KeyboardInterrupt at
+    Ctrl-C, DatabaseUnavailable when the database stays away.
     """
     import signal
 
@@ -33,21 +65,21 @@ def snapshots(task_id: UUID, timeout: float | None = None) -> Iterator[Snapshot]
     stop.listen_for_signals(signal.SIGINT)
     watcher = stop.watcher()
     until = None if timeout is None else time.monotonic() + timeout
-    for seen in _reads(task_id, watcher):
-        yield seen
-        left = PACE if until is None else min(PACE, until - time.monotonic())
-        if State(seen["state"]) in _ENDED or left <= 0:
-            return
-        if not watcher.sleep(left):
-            raise KeyboardInterrupt
+    with closing(_Pause(watcher)) as pause:
+        for seen in _reads(followed, watcher):
+            yield seen
+            left = LISTENING if until is None else min(LISTENING, until - time.monotonic())
+            if followed.ended(seen) or left <= 0:
+                return
+            if not pause.wait(seen, left, live=live):
+                raise KeyboardInterrupt
 
 
-def _reads(task_id: UUID, watcher: Any) -> Iterator[Snapshot]:
+def _reads(followed: Followed, watcher: Watcher) -> Iterator[Snapshot]:
     """Reads without end; a lost connection is made anew for PATIENCE seconds."""
     from sqlalchemy.exc import DBAPIError
 
     from tenure.runtime.backoff import Backoff
-    from tenure.store import progress
     from tenure.store.connect import disconnected
 
     backoff, lost_at = Backoff(initial=0.2, ceiling=2.0), 0.0
@@ -56,11 +88,11 @@ def _reads(task_id: UUID, watcher: Any) -> Iterator[Snapshot]:
             with connected(database_url()) as connection:
                 connection.execution_options(isolation_level="AUTOCOMMIT")
                 check_schema(connection)
-                while row := progress.read(connection, task_id):
+                while row := followed.read(connection):
                     lost_at = 0.0
                     backoff.succeeded()
                     yield row
-                raise NoSuchTask(f"no task {task_id}")
+                raise followed.missing()
         except (DBAPIError, DatabaseUnavailable) as error:
             lost_at = lost_at or time.monotonic()
             first = backoff.attempt() == 0
@@ -75,66 +107,53 @@ def _reads(task_id: UUID, watcher: Any) -> Iterator[Snapshot]:
             backoff.failed()
 
 
-def exit_code(seen: Snapshot) -> int:
-    """0 succeeded, 1 ended otherwise, 3 not ended."""
-    state = State(seen["state"])
-    if state not in _ENDED:
-        return TIMED_OUT
-    return 0 if state is State.SUCCEEDED else 1
-
-
-def sentence(seen: Snapshot) -> str:
-    """How a task stands, in one line."""
-    outcome = f" ({seen['outcome']})" if seen["outcome"] else ""
-    error = f": {plain(seen['error_message'])}" if seen["error_message"] else ""
-    return f"{seen['state']}{outcome}{error}"
-
-
 def until_ended(task_id: UUID, *, timeout: float | None, as_json: bool) -> int:
-    """Wait silently, then say how it stands. Answers the exit code."""
-    (last,) = deque(snapshots(task_id, timeout), maxlen=1)
-    _report(task_id, last, as_json=as_json)
-    return exit_code(last)
+    """Wait silently, then say how the task stands. Answers the exit code."""
+    followed = FollowedTask(task_id)
+    (last,) = deque(snapshots(followed, timeout), maxlen=1)
+    _report(followed, last, as_json=as_json)
+    return followed.exit_code(last)
 
 
 def to_the_end(task_id: UUID, *, as_json: bool) -> int:
-    """Follow with a bar on a terminal, else with a line per change on stderr; then say how it ended."""
+    """`watched` for a task that a command has started."""
+    return watched(FollowedTask(task_id), as_json=as_json)
+
+
+def watched(followed: Followed, *, as_json: bool = False) -> int:
+    """Follow on stderr, with bars on a terminal and else with a line per change; then say how it ended."""
     import sys
 
-    from tenure.cli.bar import Bar
+    from tenure.cli.output import console
+    from tenure.cli.view import Lines, View
 
     last: Snapshot = {}
-    if sys.stderr.isatty():
-        with Bar() as bar:
-            for last in snapshots(task_id):
-                bar.update(last)
-    else:
-        before = None
-        for last in snapshots(task_id):
-            now = (last["state"], last["attempt"])
-            if now != before:
-                note(f"{last['state']}, attempt {last['attempt']}")
-            before = now
-    _report(task_id, last, as_json=as_json)
-    return exit_code(last)
+    measured = Measured()
+    with View(console(stderr=True)) if sys.stderr.isatty() else Lines(note) as view:
+        for last in snapshots(followed, live=True):
+            view.show(followed.title(last), measured.bars(last))
+    _report(followed, last, as_json=as_json)
+    return followed.exit_code(last)
 
 
-def changes(task_id: UUID) -> int:
+def changes(followed: Followed) -> int:
     """One JSON document per line at each change. Answers the exit code."""
     before: Snapshot = {}
-    for seen in snapshots(task_id):
-        at = seen.pop("at")
-        if seen != before:
-            print_json({"at": at, **seen}, indent=None)
-        before = seen
-    return exit_code(before)
+    last: Snapshot = {}
+    measured = Measured()
+    for last in snapshots(followed, live=True):
+        bars = measured.bars(last)
+        now = {name: value for name, value in last.items() if name != "at"}
+        if now != before:
+            print_json(document(last, bars), indent=None)
+        before = now
+    return followed.exit_code(last)
 
 
-def _report(task_id: UUID, last: Snapshot, *, as_json: bool) -> None:
+def _report(followed: Followed, last: Snapshot, *, as_json: bool) -> None:
     if not as_json:
-        say(sentence(last))
+        say(followed.sentence(last))
         return
-    from tenure import client
-
     with connected(database_url()) as connection:
-        print_json(client.get(connection, task_id))
+        whole: Any = followed.whole(connection)
+        print_json(whole)

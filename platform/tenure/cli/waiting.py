@@ -36,7 +36,9 @@ def watch(
     task_id: TaskId,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document per line at each change.")] = False,
 ) -> None:
-    """Follow a task with a progress bar to its end; the same exit codes as wait."""
-    from tenure.cli.follow import changes, to_the_end
+    """Follow a task to its end, with a bar for each of its phases; the same exit codes as wait."""
+    from tenure.cli.follow import changes, watched
+    from tenure.cli.followed import FollowedTask
 
-    raise typer.Exit(changes(task_id) if as_json else to_the_end(task_id, as_json=False))
+    task = FollowedTask(task_id)
+    raise typer.Exit(changes(task) if as_json else watched(task))

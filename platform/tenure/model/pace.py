@@ -49,7 +49,9 @@ class Pace:
         rate = self.rate(now)
         if not rate or not self._total or self.finishing:
             return None
-        seconds = (self._total - self._done) / rate - (now - self._samples[-1][0])
+        silence = now - self._samples[-1][0]
+        # It counts down between samples; in a long silence the rate falls instead, and the time left grows.
+        seconds = (self._total - self._done) / rate - (silence if silence <= QUIET else 0.0)
         return seconds if seconds > 0 else None
 
     @property

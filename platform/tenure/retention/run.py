@@ -33,6 +33,7 @@ class Run:
         self.cursor = attempt.resume(Cursor())
         self.holds: tuple[str, ...] = tuple(condition for _, condition in plugins.loaded(HOLDS))
         self.waiting: list[str] = []
+        self.seen = 0  # rows that the tables before this one had
         with attempt.connection() as connection:
             reading = connection.execution_options(isolation_level="AUTOCOMMIT")
             self.cutoffs = cutoffs.read(reading)
@@ -40,14 +41,21 @@ class Run:
 
     def outcome(self) -> Outcome:
         """Run all that is left, and say what it came to. Raises the stop there is, between batches."""
-        left = [table for table, step in self._steps() if table not in self.cursor.done and not self._step(table, step)]
+        steps = [(table, step) for table, step in self._steps() if table not in self.cursor.done]
+        self.attempt.begin(phases=[table for table, _ in steps])
+        left = [table for table, step in steps if not self._step(table, step)]
         return Outcome(
             dry_run=self.dry_run, drained=not left, rows=self.cursor.rows, partitions=self.cursor.partitions, left=left,
             waiting=self.waiting,
         )  # fmt: skip
 
     def _step(self, table: str, step: Callable[[], bool]) -> bool:
-        if not (self.budget.left() and step()):
+        if not self.budget.left():
+            return False
+        self.attempt.phase(table)
+        self.seen = self.attempt.counters.processed
+        if not step():
+            self.attempt.progress(message="not finished: the next run goes on")
             return False
         self.save(self.cursor.finished(table))
         return True
@@ -89,6 +97,7 @@ class Run:
 
     def keep(self, cursor: Cursor) -> None:
         self.cursor = cursor
+        self.attempt.progress(self.attempt.counters.processed - self.seen)
 
     def save(self, cursor: Cursor, *, processed: int = 0) -> None:
         """A checkpoint by itself."""

@@ -13,7 +13,6 @@ from tenure.runtime.attempt import Attempt
 @kind(RETENTION)
 def platform_retention(attempt: Attempt, params: Retention) -> dict[str, Any]:
     """A batch is a fenced transaction with its checkpoint. What there is no time for is left to the next run."""
-    attempt.begin()
     outcome = Run(attempt, dry_run=params.dry_run).outcome()
     attempt.summary = outcome.sentence()
     return outcome.model_dump()

@@ -37,13 +37,16 @@ class Step(BaseModel):
 )
 def probe(attempt: Attempt, params: Probe) -> dict[str, int]:
     cursor = attempt.resume(Step())
-    attempt.begin(total=params.steps)
+    attempt.begin(total=params.steps, phases=["steps"])
+    attempt.phase("steps", total=params.steps)
+    attempt.progress(cursor.done)
     while cursor.done < params.steps:
         _spend(attempt, params)
         if params.fail_at == cursor.done + 1:
             raise ValueError("the probe was told to fail here")
         with attempt.transaction() as tx:
             cursor = attempt.checkpoint(tx, Step(done=cursor.done + 1), processed=1)
+        attempt.progress(cursor.done)
     return {"steps": cursor.done}
 
 

@@ -30,7 +30,9 @@ def records_reindex(attempt: Attempt, params: Reindex) -> None:
         scope = reindex.definitions(reading, params, attempt.task_id)
         if scope is None:
             raise _superseded()
-        attempt.begin(total=attempt.counters.processed + reindex.total(reading, params, cursor.after))
+        total = attempt.counters.processed + reindex.total(reading, params, cursor.after)
+        attempt.begin(total=total, phases=["evaluate", "publish"])
+        attempt.phase("evaluate", total=total)
         # While a page commits, the next is read and evaluated: PostgreSQL and Python work side by side.
         with reading_ahead() as ahead:
             coming = ahead(reindex.read, reading, params, scope, cursor.after, reindex.next_rows(params, None))
@@ -40,6 +42,8 @@ def records_reindex(attempt: Attempt, params: Reindex) -> None:
                     if not reindex.store(tx, params, attempt.task_id, scope, cursor.after, page):
                         raise _superseded()
                     cursor = attempt.checkpoint(tx, Cursor(after=page.last), processed=page.rows)
+                attempt.progress(attempt.counters.processed)
+    attempt.phase("publish")
     with attempt.transaction() as tx:
         if not reindex.finish(tx, params, attempt.task_id):
             raise _superseded()

@@ -50,7 +50,9 @@ def records_schema_validation(attempt: Attempt, params: SchemaValidation) -> dic
         judge = scans.judge_of(reading, params)
         if judge is None:
             raise _superseded()
-        attempt.begin(total=attempt.counters.processed + scans.total(reading, params, cursor.after))
+        total = attempt.counters.processed + scans.total(reading, params, cursor.after)
+        attempt.begin(total=total, phases=["judge", "conclude"])
+        attempt.phase("judge", total=total)
         scan = scans.Scan(reading, params, judge)
         # While a page commits, the next is read and judged: PostgreSQL and Python work side by side.
         with reading_ahead() as ahead:
@@ -61,6 +63,8 @@ def records_schema_validation(attempt: Attempt, params: SchemaValidation) -> dic
                     if not scans.store(tx, params, attempt.token, page):
                         raise _superseded()
                     cursor = attempt.checkpoint(tx, cursor.past(page), processed=page.rows)
+                attempt.progress(attempt.counters.processed)
+    attempt.phase("conclude")
     with attempt.transaction() as tx:
         if not scans.finish(tx, params, attempt.token, cursor.counts):
             raise _superseded()
