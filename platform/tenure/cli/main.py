@@ -22,6 +22,7 @@ from tenure.cli import (
     migrating,
     processes,
     queues,
+    retention,
     retrying,
     schedules,
     scheduling,
@@ -87,6 +88,7 @@ app.add_typer(limits.app, name="limits")
 app.add_typer(workers.app, name="workers")
 app.add_typer(activities.app, name="activities")
 app.add_typer(settings.app, name="settings")
+app.add_typer(retention.app, name="retention")
 
 
 def main() -> None:
