@@ -95,7 +95,7 @@ def by_id(connection: Connection, class_id: int) -> RecordClass:
     """`get_class` by id. Raises NoSuchClass."""
     row = connection.execute(_BY_ID, {"id": class_id}).first()
     if row is None:
-        raise NoSuchClass(f"class {class_id} has been dropped")
+        raise dropped(class_id)
     return RecordClass(*row)
 
 
@@ -124,6 +124,11 @@ def class_id(connection: Connection, name: str) -> int:
     if found is None:
         raise _missing(name)
     return found
+
+
+def dropped(class_id: int) -> NoSuchClass:
+    """What to raise where a class is gone whose id was known."""
+    return NoSuchClass(f"class {class_id} has been dropped")
 
 
 def _missing(name: str) -> NoSuchClass:

@@ -67,3 +67,23 @@ SCHEMA_VALIDATION = KindSpec(
     internal="tenure records schema impact, or revalidate",
     keep_params="they name a class and a schema revision, no data, and tell what an ended scan was about",
 )
+
+
+class RecordsRetention(BaseModel):
+    """Delete the objects that their class does not keep any longer; with `dry_run` count them only."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    class_name: Annotated[str | None, Field(description="One class; without it every class, and old evidence.")] = None
+    dry_run: bool = False
+
+
+RECORDS_RETENTION = KindSpec(
+    "records.retention",
+    params=RecordsRetention,
+    queue="default",
+    max_attempts=5,
+    on_lost="resume",
+    on_shutdown="release",
+    keep_params="they name a class and say whether it was a dry run",
+)

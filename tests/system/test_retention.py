@@ -66,7 +66,7 @@ def test_a_run_whose_worker_is_killed_goes_on_elsewhere_and_counts_every_row_onc
             f"""create function slow() returns trigger language plpgsql as $$
             begin perform pg_sleep(0.001); return old; end $$;
             create trigger slow before delete on tasks for each row
-            when (hashtext(old.id::text) % {number // 2_000} = 0) execute function slow()"""
+            when (hashtext(old.id::text) %% {number // 2_000} = 0) execute function slow()"""
         )
     with (
         Worker(database.url, broker, name="a", env=SHORT_LEASE, concurrency=1) as a,

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 _BOUND = text("select set_config('statement_timeout', :most, true), set_config('lock_timeout', '100', true)")
 _UNBOUND = text("set local statement_timeout to default")
 _CANCELLED, _LOCKED = "57014", "55P03"
+_PATIENCE = 20  # tries at a lock that somebody else has
+_PAUSE = 0.2  # s between them
 
 
 @dataclass(frozen=True)
@@ -51,12 +53,12 @@ class Budget:
 
 
 def drain(attempt: Attempt, budget: Budget, batch: Batch, keep: Callable[[Any], None]) -> bool:
-    """Run `batch(tx, rows)` until it answers None: True. False: the time was up before.
+    """Run `batch(tx, rows)` until it answers None: True. False: the time was up before, or a lock was not to be had.
 
     The cursor of each is its checkpoint, in the same transaction; `keep` is told it once that has committed. Raises the
     stop there is, between batches.
     """
-    pace = Pace()
+    pace, waiting = Pace(), 0
     while budget.left():
         try:
             done, seconds = _one(attempt, batch, pace.rows)
@@ -64,9 +66,15 @@ def drain(attempt: Attempt, budget: Budget, batch: Batch, keep: Callable[[Any], 
             if not in_the_way(error):
                 raise
             attempt.check()
-            if not pace.too_long():
+            if _code(error) == _LOCKED:
+                waiting += 1
+                if waiting == _PATIENCE or not attempt.sleep(_PAUSE):
+                    attempt.check()
+                    return False
+            elif not pace.too_long():
                 raise
             continue
+        waiting = 0
         if done is None:
             return True
         keep(done.cursor)
@@ -88,4 +96,9 @@ def _one(attempt: Attempt, batch: Batch, rows: int) -> tuple[Done | None, float]
 
 def in_the_way(error: DBAPIError) -> bool:
     """Whether a statement was ended because it took too long or waited too long; or because of a stop."""
-    return getattr(error.orig, "pgcode", None) in (_CANCELLED, _LOCKED)
+    return _code(error) in (_CANCELLED, _LOCKED)
+
+
+def _code(error: DBAPIError) -> str | None:
+    code: str | None = getattr(error.orig, "pgcode", None)
+    return code

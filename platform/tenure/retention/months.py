@@ -139,13 +139,10 @@ class Months:
             dropped.append(True)
             self._run.keep(cursor)  # type: ignore[arg-type]
 
-        try:
-            return drain(self._run.attempt, self._run.budget, batch, keep)
-        except DBAPIError as error:
-            if not in_the_way(error):
-                raise
-            self._run.waiting.append(name)  # a reader that has the table open: the next run comes again
-            return False
+        if drain(self._run.attempt, self._run.budget, batch, keep):
+            return True
+        self._run.waiting.append(name)  # a reader has it open, or the time was up: the next run comes again
+        return False
 
     def _counted(self, connection: Connection, name: str) -> int | None:
         """The rows of a partition, some blocks at a time; None: the time is up."""

@@ -99,6 +99,9 @@ KEEP_TOMBSTONES = _kept(
 KEEP_WORKERS = _kept(
     "workers", 1, "Rows of processes unseen for so long go, by housekeeping, once they hold no lease.", 0.05
 )
+KEEP_EVIDENCE = _kept(
+    "evidence", 30, "What objects were by a schema goes so long after the schema was retired. 0: never."
+)
 RETENTION_BUDGET = RuntimeSetting(
     "retention.budget_seconds", 600, "seconds", 1, 86400,
     "So long one run of `platform.retention` or `records.retention` deletes; the rest is for the next run.",
@@ -107,7 +110,7 @@ CATALOGUE = {
     setting.name: setting
     for setting in (
         AGEING, LONG_TRANSACTION, OBJECT_BYTES, PARTITIONS_AHEAD, VALIDATION_BYTES, VALIDATION_ROWS, KEEP_ACTIVITIES,
-        KEEP_ATTEMPTS, RETENTION_BUDGET, KEEP_EVENTS, KEEP_EXECUTIONS, KEEP_TASKS, KEEP_TOMBSTONES, KEEP_WORKERS,
+        KEEP_ATTEMPTS, RETENTION_BUDGET, KEEP_EVENTS, KEEP_EVIDENCE, KEEP_EXECUTIONS, KEEP_TASKS, KEEP_TOMBSTONES, KEEP_WORKERS,
         WORKER_OVERDUE,
     )
 }  # fmt: skip

@@ -31,7 +31,7 @@ WHOLE_MONTHS_FROM = 31  # days
 
 def read(connection: Connection) -> Cutoffs:
     """The cut-offs of this moment. An activity, and an execution, is kept at least as long as the tasks are."""
-    tasks = _before(connection, settings.KEEP_TASKS)
+    tasks = before(connection, settings.KEEP_TASKS)
     history = {
         "task_events": settings.KEEP_EVENTS,
         "task_attempts": settings.KEEP_ATTEMPTS,
@@ -40,19 +40,20 @@ def read(connection: Connection) -> Cutoffs:
     short = {name for name, kept in history.items() if settings.value(connection, kept) < WHOLE_MONTHS_FROM}
     return Cutoffs(
         tasks,
-        _earlier(tasks, _before(connection, settings.KEEP_EXECUTIONS)),
-        _earlier(tasks, _before(connection, settings.KEEP_ACTIVITIES)),
-        _before(connection, settings.KEEP_EVENTS),
-        _before(connection, settings.KEEP_ATTEMPTS),
-        _before(connection, settings.KEEP_TOMBSTONES),
+        _earlier(tasks, before(connection, settings.KEEP_EXECUTIONS)),
+        _earlier(tasks, before(connection, settings.KEEP_ACTIVITIES)),
+        before(connection, settings.KEEP_EVENTS),
+        before(connection, settings.KEEP_ATTEMPTS),
+        before(connection, settings.KEEP_TOMBSTONES),
         frozenset(short),
     )
 
 
-def _before(connection: Connection, kept: RuntimeSetting) -> datetime | None:
+def before(connection: Connection, kept: RuntimeSetting) -> datetime | None:
+    """From when on something is kept; None: for ever."""
     days = settings.value(connection, kept)
-    before: datetime | None = connection.execute(_BEFORE, {"days": days}).scalar_one() if days else None
-    return before
+    moment: datetime | None = connection.execute(_BEFORE, {"days": days}).scalar_one() if days else None
+    return moment
 
 
 def _earlier(one: datetime | None, other: datetime | None) -> datetime | None:
