@@ -18,6 +18,7 @@ from tenure_records import classes
 from tenure_records.computed import InvalidDocument, decode
 from tenure_records.documents import checked_key, repeats_a_member
 from tenure_records.errors import InvalidKey, InvalidObject, SchemaViolation
+from tenure_records.ndjson.lines import numbered
 from tenure_records.objects import Put, put_checked
 from tenure_records.schemas.writing import described
 
@@ -25,8 +26,6 @@ LINE_BYTES: Final = 1024 * 1024
 BATCH_LINES: Final = 2_000
 BATCH_BYTES: Final = 8 * 1024 * 1024
 SHOWN_ERRORS: Final = 100
-_BOM: Final = b"\xef\xbb\xbf"
-_BLANK: Final = b" \t\r\n"
 
 Begin = Callable[[], AbstractContextManager[Connection]]
 
@@ -126,7 +125,7 @@ def _batches(
 ) -> Iterator[dict[str, str]]:
     batch: dict[str, str] = {}
     size = done = 0
-    for number, line, length in _numbered(lines):
+    for number, line, length in numbered(lines, LINE_BYTES):
         done += length
         result.lines += 1
         try:
@@ -145,23 +144,6 @@ def _batches(
     if batch:
         yield batch
     progress(done)
-
-
-def _numbered(lines: BinaryIO) -> Iterator[tuple[int, bytes | None, int]]:
-    """(line number, line, bytes read for it); None for a line that is too long, of which only a piece is held."""
-    number = 0
-    while line := lines.readline(LINE_BYTES + 2):
-        number += 1
-        length = len(line)
-        if number == 1:
-            line = line.removeprefix(_BOM)
-        if len(line.rstrip(b"\r\n")) > LINE_BYTES:
-            while line and not line.endswith(b"\n"):
-                line = lines.readline(LINE_BYTES)
-                length += len(line)
-            yield number, None, length
-        elif line.strip(_BLANK):
-            yield number, line.strip(_BLANK), length
 
 
 def _parsed(line: bytes | None, key: str) -> tuple[str, str]:

@@ -108,8 +108,23 @@ def put_objects(connection: Connection, class_name: str, items: Iterable[tuple[s
 
 def put_checked(connection: Connection, class_id: int, texts: Mapping[str, str]) -> Put:
     """`put_objects` of keys and one-line texts that were checked before."""
+    rows, admitted = _put(connection, class_id, texts)
+    created = sum(1 for row in rows if row.revision == 1)
+    invalid = sum(1 for row in rows if admitted.against_advice(row.key))
+    return Put(created, len(rows) - created, len(texts) - len(rows), invalid)
+
+
+def put_rows(connection: Connection, class_id: int, texts: Mapping[str, str]) -> dict[str, int]:
+    """`put_checked`, answering the new revision of each object that was written, by key; 1 for a new one."""
+    rows, _ = _put(connection, class_id, texts)
+    return {row.key: row.revision for row in rows}
+
+
+def _put(
+    connection: Connection, class_id: int, texts: Mapping[str, str]
+) -> tuple[Sequence[Row[tuple[int, str, int, int]]], writing.Admitted]:
     if not texts:
-        return Put(0, 0, 0)
+        return (), writing.Admitted()
     locks.share(connection, class_id)
     admitted = writing.admit(connection, class_id, texts)
     columns = {"class_id": class_id, "keys": "\n".join(texts), "texts": "\n".join(texts.values())}
@@ -117,9 +132,7 @@ def put_checked(connection: Connection, class_id: int, texts: Mapping[str, str])
     rows = connection.execute(_UPSERT, columns).all()
     _materialise(connection, class_id, rows, texts)
     writing.record(connection, admitted, rows)
-    created = sum(1 for row in rows if row.revision == 1)
-    invalid = sum(1 for row in rows if admitted.against_advice(row.key))
-    return Put(created, len(rows) - created, len(texts) - len(rows), invalid)
+    return rows, admitted
 
 
 def _materialise(

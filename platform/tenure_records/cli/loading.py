@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import os
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, BinaryIO
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from tenure.cli.output import Json, note, print_json, say
-from tenure.model.errors import UsageError, shortened
+from tenure_records.cli.files import bytes_bar, opened
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -43,14 +41,14 @@ def load(
     from tenure.cli.frame import database
     from tenure_records import load as load_lines
 
-    with _opened(file) as lines, database() as connection:
+    with opened(file) as lines, database() as connection:
 
         @contextmanager
         def begin() -> Iterator[Connection]:
             with connection.begin():
                 yield connection
 
-        with _progress(lines) as progress:
+        with bytes_bar(lines) as progress:
             done = load_lines(begin, name, lines, key=key, on_error=on_error.value, create=True, progress=progress)
     for error in done.errors:
         note(f"line {error.line}: {error.reason}")
@@ -76,33 +74,3 @@ def _report(name: str, done: Loaded, *, as_json: bool) -> None:
         say(f"{put.created} created, {put.changed} changed, {put.unchanged} unchanged, {done.refused} refused")
         if put.invalid:
             say(f"{put.invalid} of them do not fit the advisory schema: `tenure records schema show {name}`")
-
-
-@contextmanager
-def _opened(file: Path) -> Iterator[BinaryIO]:
-    if str(file) == "-":
-        yield sys.stdin.buffer
-        return
-    try:
-        lines = file.open("rb")
-        lines.peek(1)  # a directory opens, and fails only here
-    except OSError as error:
-        raise UsageError(f"cannot read {shortened(file)}: {error.strerror}") from None
-    with lines:
-        yield lines
-
-
-@contextmanager
-def _progress(lines: BinaryIO) -> Iterator[Callable[[int], None]]:
-    """A bar over the bytes of the file, on a terminal; silent elsewhere."""
-    if not sys.stderr.isatty():
-        yield lambda _: None
-        return
-    from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn
-
-    from tenure.cli.output import console
-
-    size = os.fstat(lines.fileno()).st_size or None
-    with Progress(BarColumn(), DownloadColumn(), TimeRemainingColumn(), console=console(stderr=True)) as bar:
-        task = bar.add_task("", total=size)
-        yield lambda done: bar.update(task, completed=done)
