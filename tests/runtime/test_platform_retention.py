@@ -109,7 +109,7 @@ REBUILDING = """with c as (insert into record_classes (name) values ('city') ret
     insert into class_computation_state (class_id, rebuild_status, active_task_id) select id, 'rebuilding', :id from c"""
 EXECUTION = """insert into executions (id, schedule_id, schedule_name, trigger, due_at, state, plan, initiator_type,
         initiator_id, initiator_name)
-    values (:id, :id, 'nightly', 'due', clock_timestamp(), 'running', '[]', 'test', '1', 'test')"""
+    values (:id, :id, 'nightly', 'manual', clock_timestamp(), 'running', '[]', 'test', '1', 'test')"""
 
 
 @pytest.mark.parametrize("refer", [_retried, _member, _shared, _rebuild])
