@@ -12,7 +12,7 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 from tenure.model.errors import shortened
-from tenure_records.computed import InvalidDocument, decode
+from tenure_records.computed import InvalidDocument, JsonValue, decode_new
 from tenure_records.errors import InvalidKey, InvalidObject
 
 KEY_BYTES: Final = 255
@@ -22,6 +22,10 @@ Data: TypeAlias = "Mapping[str, Any] | str | bytes"
 _CONTROL: Final = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _ENCODER: Final = msgspec.json.Encoder(decimal_format="number")
 _MEMBER: Final = re.compile(rb'"[ \t\r\n]*:')
+# PostgreSQL writes numbers out: 1e300 takes five characters here and 301 there. Shorter texts stay far below the limit.
+WRITTEN_BYTES: Final = 4 * OBJECT_BYTES
+_MAY_GROW: Final = WRITTEN_BYTES // 80
+_EXPONENT: Final = re.compile(r"[0-9][eE]\+?[0-9]")
 # Past this, or with such an exponent, PostgreSQL may write the data so much longer than it was given (1e9 becomes ten
 # digits, every comma a space more) that it crosses a limit of the evaluator. Then its own text is what is evaluated.
 _PLAIN_CHARACTERS: Final = 32 * 1024
@@ -48,17 +52,50 @@ def checked_key(key: object) -> str:
 
 
 def checked_text(data: Data) -> str:
-    """The data as one line of JSON text. Raises InvalidObject with the reason; the data itself is never shown."""
+    """The data as one line of JSON text. Raises InvalidObject with the reason; the data itself is never shown.
+
+    Refused are what PostgreSQL cannot store, numbers beyond 1e±308, more than 200 levels, a member named twice, and more
+    than 16 MiB as given or 64 MiB with the numbers written out.
+    """
+    given = data if isinstance(data, str | bytes) else _encoded(data)
+    if len(given) > OBJECT_BYTES:
+        raise InvalidObject(f"the object is larger than {OBJECT_BYTES} bytes")
+    text, value = checked_json(given, own=given is not data)
+    if not isinstance(value, dict):
+        raise InvalidObject("the data must be a JSON object")
+    return text
+
+
+def checked_json(given: str | bytes, *, own: bool = False) -> tuple[str, JsonValue]:
+    """JSON that may be stored, as one line of text, and its value. Raises InvalidObject with the reason.
+
+    `own` says that it was encoded here, so that no member is named twice.
+    """
     try:
-        given = data if isinstance(data, str | bytes) else _encoded(data)
-        if len(given) > OBJECT_BYTES:
-            raise InvalidObject(f"the object is larger than {OBJECT_BYTES} bytes")
-        if not isinstance(decode(given), dict):
-            raise InvalidObject("the data must be a JSON object")
+        value = decode_new(given)
     except InvalidDocument as error:
         raise InvalidObject(str(error)) from None
     text = given if isinstance(given, str) else given.decode()
-    return one_line(text)
+    if not own and repeats_a_member(given.encode() if isinstance(given, str) else given, value):
+        raise InvalidObject("an object names the same member twice")
+    if len(text) > _MAY_GROW and _growth(text, value) > WRITTEN_BYTES - len(text):
+        raise InvalidObject(f"with its numbers written out the object is larger than {WRITTEN_BYTES} bytes")
+    return one_line(text), value
+
+
+def _growth(text: str, value: JsonValue) -> int:
+    if not _EXPONENT.search(text):
+        return 0
+    waiting, digits = [value], 0
+    while waiting:
+        item = waiting.pop()
+        if isinstance(item, dict):
+            waiting.extend(item.values())
+        elif isinstance(item, list):
+            waiting.extend(item)
+        elif isinstance(item, Decimal):
+            digits += max(0, int(item.as_tuple().exponent))
+    return digits
 
 
 def one_line(text: str) -> str:

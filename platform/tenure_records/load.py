@@ -15,8 +15,7 @@ from sqlalchemy import Connection
 
 from tenure.model.errors import shortened
 from tenure_records import classes
-from tenure_records.computed import InvalidDocument, decode
-from tenure_records.documents import checked_key, repeats_a_member
+from tenure_records.documents import checked_json, checked_key
 from tenure_records.errors import InvalidKey, InvalidObject, SchemaViolation
 from tenure_records.ndjson.lines import numbered
 from tenure_records.objects import Put, put_checked
@@ -132,7 +131,7 @@ def _batches(
             name, text = _parsed(line, key)
             if (first := seen.setdefault(name, number)) != number:
                 raise InvalidKey(f"the key {shortened(name, 30)!r} was given in line {first} already")
-        except (InvalidKey, InvalidObject, InvalidDocument) as error:
+        except (InvalidKey, InvalidObject) as error:
             result.refuse(number, str(error))
             continue
         batch[name] = text
@@ -151,11 +150,9 @@ def _parsed(line: bytes | None, key: str) -> tuple[str, str]:
         raise InvalidObject(f"the line is longer than {LINE_BYTES} bytes")
     if b"\0" in line:
         raise InvalidObject("the line holds a NUL byte; remove it")
-    value = decode(line)
+    text, value = checked_json(line)
     if not isinstance(value, dict):
         raise InvalidObject("the line is no JSON object")
-    if repeats_a_member(line, value):
-        raise InvalidObject("an object names the same member twice")
     if value.get(key) is None:
         raise InvalidKey(f"the member {shortened(key, 30)!r}, which is to be the key, is missing")
-    return checked_key(value[key]), line.decode()
+    return checked_key(value[key]), text

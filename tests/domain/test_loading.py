@@ -40,7 +40,11 @@ BAD = {
     "more than 1 MiB": (b'{"key": "x", "a": "' + b"y" * LINE_BYTES + b'"}', "longer than"),
     "far more than 1 MiB": (b"z" * (5 * LINE_BYTES), "longer than"),
     "too deep": (b'{"key": "x", "a": ' + b"[" * 500 + b"]" * 500 + b"}", "deep"),
-    "a number too large": (b'{"key": "x", "a": 1e200000}', "number"),
+    "201 levels": (b'{"key": "x", "a": ' + b"[" * 200 + b"]" * 200 + b"}", "200 levels"),
+    "a number that PostgreSQL refuses": (b'{"key": "x", "a": 1e200000}', "number"),
+    "a number that no double holds": (b'{"key": "x", "a": 1e400}', "1e±308"),
+    "that number written out": (b'{"key": "x", "a": 1' + b"0" * 400 + b"}", "1e±308"),
+    "a number nearer to zero than any double": (b'{"key": "x", "a": [-1e-400]}', "1e±308"),
 }
 
 

@@ -68,7 +68,8 @@ def test_many_objects_are_read_by_key_and_in_pages(records: Database) -> None:
 
 
 @pytest.mark.parametrize("data", [[1], "nope", "[1]", {"a": float("nan")}, {"a": Decimal("inf")}, {"a": "\0"}, {"a": {1, 2}},
-                                  {"a": "\ud800"}, '{"a": 1', b"\xff"])  # fmt: skip
+                                  {"a": "\ud800"}, '{"a": 1', b"\xff", '{"a": 1, "a": 1}', b'{"a": [{"b": 1, "b": 2}]}',
+                                  '{"a": 1e400}', {"a": Decimal("1e400")}, {"a": 10**309}, '{"a": -1e-309}'])  # fmt: skip
 def test_what_is_no_json_object_is_refused_before_the_database_sees_it(records: Database, data: object) -> None:
     with records.engine.connect() as connection:
         with pytest.raises(InvalidObject):
@@ -83,9 +84,9 @@ def test_a_bulk_write_with_one_key_twice_writes_nothing(records: Database) -> No
 
 
 def test_values_follow_from_the_stored_text_where_its_length_decides(records: Database) -> None:
-    """Given, the document has a few hundred bytes; as PostgreSQL writes it, more than the 1 MiB an input may have."""
+    """Given, the document has 24 kB; as PostgreSQL writes it, more than the 1 MiB an input may have."""
     defined(records)
-    long = '{"a": 1, "c": [' + ",".join(["1e130000"] * 10) + "]}"
+    long = '{"a": 1, "c": [' + ",".join(["1e300"] * 4_000) + "]}"
     with records.engine.begin() as connection:
         put_object(connection, CITY, "k", long)
         put_objects(connection, CITY, [("l", long)])

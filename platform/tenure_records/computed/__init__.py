@@ -4,7 +4,7 @@ Pure: reads no database, clock, setting or other object, so equal definitions an
 """
 
 from .definition import Definition, Operation, define
-from .document import JsonValue, decode, decode_ordinary
+from .document import JsonValue, decode, decode_new, decode_ordinary
 from .encoding import canonical, digest, encode
 from .errors import (
     CODES,
@@ -36,6 +36,7 @@ __all__ = [
     "Operation",
     "canonical",
     "decode",
+    "decode_new",
     "decode_ordinary",
     "define",
     "digest",

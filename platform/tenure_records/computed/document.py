@@ -6,6 +6,7 @@ Refuses what PostgreSQL's jsonb cannot hold. Of a repeated key the last one coun
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from decimal import Context, Decimal, DecimalException, Inexact, InvalidOperation, Overflow, Subnormal
 from typing import Final, NoReturn, TypeAlias
@@ -28,6 +29,15 @@ _DECODER: Final = msgspec.json.Decoder(float_hook=NUMERIC.create_decimal)
 # No number of this range is longer than 800 digits when it is written out.
 _SHORT: Final = Context(prec=400, Emax=400, Emin=-400, traps=[InvalidOperation, Overflow, Subnormal, Inexact])
 _SHORT_DECODER: Final = msgspec.json.Decoder(float_hook=_SHORT.create_decimal)
+# What a double can hold too, so that every reader of JSON gets a number and not infinity or zero.
+_NEW: Final = Context(prec=16_383 + 308, Emax=308, Emin=-308, traps=[InvalidOperation, Overflow, Subnormal, Inexact])
+_NEW_DECODER: Final = msgspec.json.Decoder(float_hook=_NEW.create_decimal)
+_NEW_DIGITS: Final = 309
+_LIMIT: Final = 10**_NEW_DIGITS
+_TOO_MANY_DIGITS: Final = re.compile(f"[0-9]{{{_NEW_DIGITS + 1}}}")
+# One character in thirty: a number of so many digits has nine neighbours that are digits, and few texts have else.
+_STRIDE: Final = 30
+_SEEMS_LONG: Final = re.compile("[0-9]{9}")
 # Python's own bound for reading an int from text; longer ones become Decimal, which has none.
 _INT_DIGITS: Final = 4_300
 # One opening and one closing bracket per level: no shorter text is too deep.
@@ -70,6 +80,23 @@ def decode_ordinary(text: str) -> JsonValue:
         raise NumberOutOfRange("the document holds a number of more than 800 digits") from None
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         return decode(text)
+    return _storable(text, value)
+
+
+def decode_new(text: str | bytes) -> JsonValue:
+    """`decode` for what is to be stored: each number is zero or from 1e-308 to below 1e309, whatever its sign.
+
+    Raises NumberOutOfRange for others, and all that `decode` raises.
+    """
+    try:
+        value: JsonValue = _NEW_DECODER.decode(text)
+    except DecimalException:
+        decode(text)
+        raise _beyond_double() from None
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        value = decode(text)
+    if len(text) > _NEW_DIGITS and _holds_endless_digits(text) and any(map(_beyond_limit, _scalars(value))):
+        raise _beyond_double()
     return _storable(text, value)
 
 
@@ -131,6 +158,26 @@ def _children(value: JsonValue) -> list[JsonValue]:
     return value if isinstance(value, list) else []
 
 
+def _holds_endless_digits(text: str | bytes) -> bool:
+    if isinstance(text, bytes):
+        text = text.decode()
+    return _SEEMS_LONG.search(text[::_STRIDE]) is not None and _TOO_MANY_DIGITS.search(text) is not None
+
+
+def _beyond_limit(value: JsonValue) -> bool:
+    return isinstance(value, int | Decimal) and not -_LIMIT < value < _LIMIT
+
+
+def _scalars(value: JsonValue) -> Iterator[JsonValue]:
+    waiting = [value]
+    while waiting:
+        item = waiting.pop()
+        if isinstance(item, list | dict):
+            waiting.extend(_children(item))
+        else:
+            yield item
+
+
 def _strings(value: JsonValue) -> Iterator[str]:
     waiting = [value]
     while waiting:
@@ -148,3 +195,7 @@ def _too_deep() -> DocumentTooDeep:
 
 def _out_of_range() -> NumberOutOfRange:
     return NumberOutOfRange("the document holds a number that PostgreSQL's numeric cannot hold; send it as a string")
+
+
+def _beyond_double() -> NumberOutOfRange:
+    return NumberOutOfRange("the document holds a number beyond 1e±308; send it as a string")

@@ -13,6 +13,7 @@ import json
 import resource
 import signal
 import sys
+from collections.abc import Iterable, Sequence
 from decimal import Decimal
 from functools import partial
 from typing import Any, BinaryIO
@@ -22,6 +23,19 @@ import jsonschema_rs
 _KEPT = 8
 # Python's own bound for reading an int from text.
 _INT_DIGITS = 4_300
+
+
+def with_exact_divisors(schema: Any, places: Iterable[Sequence[str | int]]) -> Any:
+    """The schema, changed in place: the whole `multipleOf` of these subschemas become decimals.
+
+    By an int the library divides in doubles, and takes 20012980075235004.4 for a multiple of 1; by a decimal exactly.
+    """
+    for place in places:
+        subschema = schema
+        for step in place:
+            subschema = subschema[step]
+        subschema["multipleOf"] = Decimal(f"{int(subschema['multipleOf'])}.0")
+    return schema
 
 
 def broken_rules(validator: jsonschema_rs.Validator, document: Any, most: int) -> list[tuple[list[str | int], str]]:
@@ -78,7 +92,7 @@ def serve(asked: BinaryIO, answers: BinaryIO) -> None:
 
 def _validator(schema: bytes, order: dict[str, Any]) -> jsonschema_rs.Validator:
     return getattr(jsonschema_rs, order["validator"])(  # type: ignore[no-any-return]
-        _decode(schema),
+        with_exact_divisors(_decode(schema), order["whole_divisors"]),
         validate_formats=False,
         pattern_options=jsonschema_rs.RegexOptions(*order["pattern"]),
         offline=True,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
 import subprocess
@@ -37,6 +38,11 @@ class Aside:
     def judge(self, schema: Compiled, text: str) -> tuple[bool, Places]:
         """The verdict and the places: fewer than there are, or none, if naming them takes too long. Raises Uninspectable."""
         return self._ask(schema, text, FINDINGS)
+
+    def close(self) -> None:
+        """End the process, if this one started it; the next question starts another."""
+        if self._process is not None and self._owner == os.getpid():
+            self._end(self._process)
 
     def _ask(self, schema: Compiled, text: str, places: int) -> tuple[bool, Places]:
         with self._lock:
@@ -113,8 +119,10 @@ def _request(schema: Compiled, text: str, places: int) -> bytes:
         "naming_seconds": NAMING_SECONDS,
         "validator": schema.validator_class.__name__,
         "pattern": SIZES,
+        "whole_divisors": schema.whole_divisors,
     }
     return json.dumps(order).encode() + b"\n" + body + document
 
 
 ASIDE: Final = Aside()
+atexit.register(ASIDE.close)

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any, Final, NoReturn, TypeAlias
 
 import jsonschema_rs
@@ -15,12 +16,13 @@ from tenure.model.errors import shortened
 from tenure_records.computed import InvalidDocument, JsonValue, decode
 from tenure_records.errors import SchemaRefused
 
+from .alone import with_exact_divisors
 from .bounds import SCHEMA_BYTES, SCHEMA_DEPTH
 from .cost import cost
 from .drafts import Draft, draft_of, name
 from .patterns import OPTIONS
 from .pointers import pointer
-from .references import References, references
+from .references import Path, Place, References, references
 from .weights import Cost
 
 Json: TypeAlias = "Mapping[str, Any] | bool"
@@ -39,6 +41,7 @@ class Compiled:
     validator: jsonschema_rs.Validator
     validator_class: type[jsonschema_rs.Validator]
     cost: Cost
+    whole_divisors: list[Path]
 
 
 _ENCODER: Final = msgspec.json.Encoder(decimal_format="number")
@@ -65,14 +68,23 @@ def compiled(text: str) -> Compiled:
         raise SchemaRefused("the schema must be a JSON object, true or false")
     draft = draft_of(schema)
     _check_depth(schema)
-    worst = cost(_one_draft(references(schema, draft)))
+    found = _one_draft(references(schema, draft))
+    worst = cost(found)
+    divisors = [place.path for place in found.places.values() if _divides_by_whole(place)]
     try:
-        made = _CLASSES[draft](schema, validate_formats=False, pattern_options=OPTIONS, offline=True)
+        made = _CLASSES[draft](
+            with_exact_divisors(schema, divisors), validate_formats=False, pattern_options=OPTIONS, offline=True
+        )
     except jsonschema_rs.ValidationError as error:
         _refuse(error, draft)
     except ValueError as error:
         raise SchemaRefused(f"the schema is refused: {shortened(error)}") from None
-    return Compiled(text, made, _CLASSES[draft], worst)
+    return Compiled(text, made, _CLASSES[draft], worst, divisors)
+
+
+def _divides_by_whole(place: Place) -> bool:
+    divisor = place.schema.get("multipleOf") if isinstance(place.schema, dict) else None
+    return isinstance(divisor, int | Decimal) and not isinstance(divisor, bool) and divisor == int(divisor)
 
 
 def _one_draft(found: References) -> References:
