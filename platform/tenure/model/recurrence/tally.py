@@ -27,7 +27,8 @@ def tally(recurrence: Recurrence, first: datetime, end: datetime, *, keep: int) 
     """The occurrences from `first`, which is one, to `end` (not included); the newest `keep` of them as moments."""
     if isinstance(recurrence, Every):
         return _of_interval(recurrence, first, end, keep)
-    return _of_line(recurrence, max(first, end - timedelta(days=DAYS)), end, keep)
+    oldest = (end - timedelta(days=DAYS)).replace(second=0, microsecond=0)
+    return _of_line(recurrence, max(first, oldest), end, keep)
 
 
 def _of_interval(every: Every, first: datetime, end: datetime, keep: int) -> Tally:
@@ -56,13 +57,10 @@ def _days_back(start: datetime, end: datetime, zone: ZoneInfo) -> Iterator[tuple
 
 
 def _plain(line: Line, zone: ZoneInfo, begin: datetime, end: datetime) -> int | None:
-    """How many times a line has in this part of a day; None near a shift, where the times must be looked at."""
+    """How many times a line has in this part of a day, which begins with a minute; None near a shift, where the times must be looked at."""
     if (begin - timedelta(days=1)).astimezone(zone).utcoffset() != end.astimezone(zone).utcoffset():
         return None
     wall, last = wall_of(begin, zone)[0], wall_of(end - _TICK, zone)[0]
     if not line.on(wall.date()):
         return 0
-    from_minute = wall + timedelta(minutes=1) - _TICK  # a time in the minute of `begin` counts if it is not before it
-    started = from_minute.date() == wall.date()
-    first = line.before(from_minute.hour, from_minute.minute) if started else len(line.hours) * len(line.minutes)
-    return line.before(last.hour, last.minute + 1) - first
+    return line.before(last.hour, last.minute + 1) - line.before(wall.hour, wall.minute)
