@@ -3,6 +3,7 @@
 `tenure.services`: callable(Settings) → Service, one named loop of the worker's main process.
 `tenure.housekeeping`: a services.housekeeping.Step, run every minute by beat in a transaction of its own.
 `tenure.retention`: a condition (SQL) on an ended task {t}, under which retention keeps it.
+`tenure.schedule_sources`: callable(reference, Registry) → model.definitions.Taken, schedules of another scheduler.
 `tenure.startup`: callable(Settings) → None, run once after the gate and before anything is consumed (recover, warm).
 """
 

@@ -16,7 +16,7 @@ from tests.docs.pages import ROOT, anchors, links, name, pages
 
 README = ROOT / "README.md"
 _QUOTED = re.compile(r"<!-- example: (\S+) -->\n```python\n(.*?)```", re.DOTALL)
-_COMMAND = re.compile(r"(?:`|/bin/)tenure ((?:[a-z]+ ?)+)")
+_COMMAND = re.compile(r"(?:`|/bin/)tenure ((?:[a-z]+(?:-[a-z]+)* ?)+)")
 _TEST = re.compile(r"`(tests/[\w/]+\.py)::(\w+)`")
 
 

@@ -17,6 +17,7 @@ SINGLE = {
     "notifying": advisory.NOTIFYING,
     "claiming": advisory.CLAIMING,
     "partitioning": advisory.PARTITIONING,
+    "applying": advisory.APPLYING,
 }
 SPACES = {"active limits": advisory.ACTIVE_LIMITS, "record classes": advisory.RECORD_CLASSES}
 

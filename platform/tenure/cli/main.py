@@ -14,6 +14,7 @@ import typer
 
 from tenure.cli import (
     activities,
+    applying,
     doctor,
     executions,
     health,
@@ -78,7 +79,7 @@ for module in (up, servers, migrating, doctor, health, processes):
     module.add_to(app)
 for module in (submitting, tasks, waiting, retrying):
     module.add_to(tasks.app)
-for module in (scheduling, schedules, executions):
+for module in (scheduling, applying, schedules, executions):
     module.add_to(schedules.app)
 app.add_typer(tasks.app, name="tasks")
 app.add_typer(schedules.app, name="schedules")

@@ -8,6 +8,7 @@ MIGRATING: Final = 0x7E11_0001  # somebody migrates; workers wait, healthy, whil
 NOTIFYING: Final = 0x7E11_0002  # who holds it sends this moment's NOTIFY
 CLAIMING: Final = 0x7E11_0003  # in `claim_refusal`: shared by all claims, taken whole by what runs alone everywhere
 PARTITIONING: Final = 0x7E11_0004  # somebody makes partitions
+APPLYING: Final = 0x7E11_0005  # somebody compares schedules with a file, and changes them
 
 # Upper halves; the lower 32 bits say which one.
 ACTIVE_LIMITS: Final = 0x7E11  # a kind's active limit for one submitter

@@ -13,6 +13,7 @@ from sqlalchemy import Connection, text
 
 from tenure.model.definitions import ScheduleSpec, StepSpec
 from tenure.model.definitions.spec import DEFAULT_ZONE
+from tenure.store.advisory import APPLYING
 
 
 @dataclass(frozen=True)
@@ -185,6 +186,14 @@ def by_name(connection: Connection, name: str, *, locked: bool = False) -> Sched
 def listing(connection: Connection, *, origin: str | None = None) -> list[Schedule]:
     """All schedules by name; with `origin` those that it keeps."""
     return [of_row(row) for row in connection.execute(_LIST, {"origin": origin}).mappings()]
+
+
+_HOLD_APPLIERS = text("select pg_advisory_xact_lock(:key)")
+
+
+def hold_appliers(connection: Connection) -> None:
+    """Wait until nobody else compares and changes schedules as a whole, and keep others out until the commit."""
+    connection.execute(_HOLD_APPLIERS, {"key": APPLYING})
 
 
 _NOW = text("select clock_timestamp()")

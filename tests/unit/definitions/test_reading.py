@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tenure.model.definitions import ScheduleSpec, StepSpec, read, write
+from tenure.model.definitions import ScheduleSpec, StepSpec, read, root, write
 from tenure.model.errors import ScheduleInvalid
 from tests.support.tasks import scale
 
@@ -151,6 +151,21 @@ def test_a_mistake_in_toml_is_named_by_file_and_field(text: str, said: str) -> N
     assert said in str(refusal.value)
 
 
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('{"schedules": {"n": {"every": 5,}}}', "line 1, column"),
+        ('{"schedules": {"n": 1, "n": 2}}', "key 'n' is there twice"),
+        ('{"schedules": {"n": {"every": NaN}}}', "schedules.n"),
+        ("[" * 100_000, "not JSON: nested too deeply"),
+    ],
+)
+def test_a_mistake_in_json_is_named(text: str, said: str) -> None:
+    with pytest.raises(ScheduleInvalid) as refusal:
+        read("a.json", text)
+    assert said in str(refusal.value)
+
+
 def test_a_file_of_another_sort_or_size_is_refused() -> None:
     for name in ("a.ini", "schedules"):
         with pytest.raises(ScheduleInvalid, match=r"ends in \.toml"):
@@ -222,4 +237,7 @@ def test_what_is_written_reads_back_the_same(recurs: Any, groups: Any, text: str
     spec = ScheduleSpec(name=text, description=text, steps=groups, enabled=enabled, **recurs)
     wanted = read("a.yaml", write([spec], "somebody"))
     assert wanted.origin == "somebody"
-    assert json.dumps(wanted.specs[0].model_dump()) == json.dumps(spec.model_dump())
+    again = read("a.json", json.dumps(root([spec], "somebody")))
+    assert again.origin == "somebody"
+    for one in (wanted, again):
+        assert json.dumps(one.specs[0].model_dump()) == json.dumps(spec.model_dump())

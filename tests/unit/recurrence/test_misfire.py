@@ -76,6 +76,20 @@ def test_what_is_not_due_is_left_alone() -> None:
         assert (found.fire, found.skipped, found.next_run_at) == ((), 0, NOW + TICK)
 
 
+@pytest.mark.parametrize("ago", [timedelta(seconds=20), timedelta(minutes=20), timedelta(days=500)], ids=str)
+def test_a_stored_time_that_the_line_does_not_have_is_an_occurrence_all_the_same(ago: timedelta) -> None:
+    """Somebody moved it, or the zone's rules were changed since it was computed: the day's run must not be lost."""
+    cron, stored = parse_cron("30 2 * * *", "Europe/Oslo"), NOW - ago
+    found = due(cron, stored, NOW, Misfire.ALL, 1000)
+    assert found.fire[0] == stored
+    assert found.fire[1:] == tuple(occurrences(cron, max(stored, NOW - timedelta(days=400)), NOW))
+    assert found.skipped == 0
+    assert found.next_run_at == next_after(cron, NOW)
+    once = due(cron, stored, NOW, Misfire.ONCE)
+    assert once.fire == found.fire[-1:]
+    assert once.skipped == len(found.fire) - 1
+
+
 def test_the_grace_can_be_set() -> None:
     at = NOW - timedelta(minutes=10)
     assert due(Every(3600), at, NOW, Misfire.SKIP).fire == ()
@@ -120,10 +134,12 @@ def test_late_occurrences_are_counted_as_if_one_by_one(name: str) -> None:
         cron = parse_cron(line, name)
         end = datetime(draw.randint(2001, 2036), draw.choice((3, 4, 10, 11)), draw.randint(1, 28), tzinfo=UTC)
         end += timedelta(minutes=draw.randrange(1440), seconds=draw.choice((0, 30)))
-        first = next_after(cron, end - timedelta(minutes=draw.randrange(40 * 1440)))
-        assert first is not None
+        first = end - timedelta(minutes=draw.randrange(1, 40 * 1440), seconds=draw.choice((0, 45)))
+        following = next_after(cron, first)
+        if following is not None and following < end and draw.random() < 0.5:
+            first = following
         keep = draw.choice((1, 3, 100))
-        every = list(occurrences(cron, first, end))
+        every = [first, *occurrences(cron, first + TICK, end)]
         found = tally(cron, first, end, keep=keep)
         assert (found.count, list(found.newest)) == (len(every), every[-keep:]), (line, first, end)
 

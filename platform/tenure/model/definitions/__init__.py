@@ -4,7 +4,7 @@ from tenure.model.definitions.planning import Change, Plan, Present, plan
 from tenure.model.definitions.reading import Wanted, read
 from tenure.model.definitions.spec import ScheduleSpec, StepSpec
 from tenure.model.definitions.taken import Taken
-from tenure.model.definitions.writing import document, write
+from tenure.model.definitions.writing import document, root, write
 
 __all__ = [
     "Change",
@@ -17,5 +17,6 @@ __all__ = [
     "document",
     "plan",
     "read",
+    "root",
     "write",
 ]

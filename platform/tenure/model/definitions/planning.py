@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from tenure.model.definitions.reading import Wanted
-from tenure.model.definitions.spec import ScheduleSpec, StepSpec
+from tenure.model.definitions.spec import DEFAULT_ZONE, ScheduleSpec, StepSpec
 from tenure.model.durations import write_duration
 from tenure.model.errors import ScheduleInvalid, ScheduleKept, shortened
-from tenure.model.recurrence import Cron, Recurrence
 
 
 @dataclass(frozen=True)
@@ -111,8 +110,7 @@ def _no_longer(wanted: Wanted, present: Mapping[str, Present]) -> Iterator[str]:
 
 def differences(before: ScheduleSpec, after: ScheduleSpec) -> Iterator[Change]:
     """What differs, field by field; steps one by one where their kinds and groups are the same."""
-    if before.recurrence != after.recurrence:
-        yield Change("recurs", said_recurrence(before.recurrence), said_recurrence(after.recurrence))
+    yield from _difference("recurs", said_recurrence(before), said_recurrence(after))
     for name in ("description", "overlap", "misfire", "at_most", "on_failure", "enabled"):
         yield from _difference(name, getattr(before, name), getattr(after, name))
     if said_steps(before) != said_steps(after):
@@ -139,13 +137,11 @@ def _said(value: Any) -> str:
     return shortened(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False), 80)
 
 
-def said_recurrence(recurrence: Recurrence | None) -> str:
-    """In a few words: `30 2 * * * Europe/Oslo`, `every 90s`, `by hand`."""
-    if recurrence is None:
-        return "by hand"
-    if isinstance(recurrence, Cron):
-        return f"{recurrence.line} {recurrence.zone}"
-    return f"every {write_duration(recurrence.seconds)}"
+def said_recurrence(spec: ScheduleSpec) -> str:
+    """In a few words: `30 2 * * * Europe/Oslo`, `every 90s`, `by hand`. Also of what is not understood here any more."""
+    if spec.cron is not None:
+        return f"{' '.join(spec.cron.split())} {spec.zone or DEFAULT_ZONE}"
+    return "by hand" if spec.every is None else f"every {write_duration(spec.every)}"
 
 
 def said_steps(spec: ScheduleSpec) -> str:

@@ -15,13 +15,14 @@ from typing import Any
 from pydantic import ValidationError
 
 from tenure.model.definitions.spec import ScheduleSpec
-from tenure.model.definitions.trees import LARGEST, Path, Tree, read_toml, read_yaml
+from tenure.model.definitions.trees import LARGEST, Path, Tree, read_json, read_toml, read_yaml
 from tenure.model.errors import ScheduleInvalid, UsageError, shortened
 from tenure.model.requests import check_text
 
 ORIGIN = "file"
 ORIGIN_BYTES = 100
-_READERS = {".toml": read_toml, ".yaml": read_yaml, ".yml": read_yaml, ".json": read_yaml}
+NAMED = 200  # characters of a path in a message
+_READERS = {".toml": read_toml, ".yaml": read_yaml, ".yml": read_yaml, ".json": read_json}
 # Said as they are; of others pydantic's sentence is completed by what was found.
 _SELF_EXPLAINING = ("value_error", "missing", "extra_forbidden", "too_short", "string_too_long")
 
@@ -38,13 +39,13 @@ def read(name: str, text: str) -> Wanted:
     """The schedules of a file called `name`. Raises ScheduleInvalid: file, line where the format tells, field, value."""
     suffix = name[name.rfind(".") :].lower() if "." in name else ""
     if suffix not in _READERS:
-        raise ScheduleInvalid(f"{shortened(name)}: a file of schedules ends in .toml, .yaml, .yml or .json")
+        raise ScheduleInvalid(f"{shortened(name, NAMED)}: a file of schedules ends in .toml, .yaml, .yml or .json")
     if len(text.encode(errors="replace")) > LARGEST:
-        raise ScheduleInvalid(f"{shortened(name)}: larger than 1 MiB")
+        raise ScheduleInvalid(f"{shortened(name, NAMED)}: larger than 1 MiB")
     try:
         return _wanted(_READERS[suffix](text))
     except ScheduleInvalid as error:
-        raise ScheduleInvalid(f"{shortened(name)}: {error}") from None
+        raise ScheduleInvalid(f"{shortened(name, NAMED)}: {error}") from None
 
 
 def _wanted(tree: Tree) -> Wanted:

@@ -1,10 +1,11 @@
 """Text in a format that people write, as plain values with the lines they stand on. Pure.
 
-TOML 1.0, and YAML 1.2's core schema: `no` is text, `1:30` too, only `true` and `false` are truth values.
+TOML 1.0, JSON, and YAML 1.2's core schema: `no` is text, `1:30` too, only `true` and `false` are truth values.
 """
 
 from __future__ import annotations
 
+import json
 import re
 import tomllib
 from collections.abc import Callable, Mapping
@@ -43,6 +44,26 @@ def read_toml(text: str) -> Tree:
         raise ScheduleInvalid(f"not TOML: {shortened(error, 160)}") from None
     except (RecursionError, ValueError):
         raise ScheduleInvalid("not TOML: nested too deeply, or a number too long") from None
+
+
+def read_json(text: str) -> Tree:
+    """Raises ScheduleInvalid naming line and column. A key that stands twice is refused."""
+    try:
+        return Tree(json.loads(text, object_pairs_hook=_once))
+    except json.JSONDecodeError as error:
+        said = f"line {error.lineno}, column {error.colno}: not JSON: {shortened(error.msg, 100)}"
+        raise ScheduleInvalid(said) from None
+    except (RecursionError, ValueError):
+        raise ScheduleInvalid("not JSON: nested too deeply, or a number too long") from None
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    made: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in made:
+            raise ScheduleInvalid(f"not JSON: key {shortened(key, 40)!r} is there twice")
+        made[key] = value
+    return made
 
 
 def read_yaml(text: str) -> Tree:

@@ -23,11 +23,15 @@ def document(spec: ScheduleSpec) -> dict[str, Any]:
     return made
 
 
-def write(specs: Iterable[ScheduleSpec], origin: str = ORIGIN) -> str:
+def root(specs: Iterable[ScheduleSpec], origin: str | None = None) -> dict[str, Any]:
+    """All of a file, in the order of names."""
+    made: dict[str, Any] = {} if origin in (None, ORIGIN) else {"origin": origin}
+    return {**made, "schedules": {spec.name: document(spec) for spec in sorted(specs, key=lambda one: one.name)}}
+
+
+def write(specs: Iterable[ScheduleSpec], origin: str | None = None) -> str:
     """YAML that `read` answers the same specs for."""
-    root: dict[str, Any] = {} if origin == ORIGIN else {"origin": origin}
-    root["schedules"] = {spec.name: document(spec) for spec in sorted(specs, key=lambda one: one.name)}
-    text: str = yaml.dump(root, Dumper=_Dumper, allow_unicode=True, sort_keys=False, width=1000)
+    text: str = yaml.dump(root(specs, origin), Dumper=_Dumper, allow_unicode=True, sort_keys=False, width=1000)
     return text
 
 

@@ -58,7 +58,10 @@ def due(
     if next_run_at > now:
         return Due((), 0, next_run_at)
     since = now - (grace_of(recurrence) if grace is None else grace)  # what is due from here on is in time
-    in_time = tuple(occurrences(recurrence, max(since, next_run_at), now + _TICK, anchor=next_run_at))
+    # What is stored is an occurrence, also where the line or the zone's rules say otherwise by now.
+    stored = (next_run_at,) if next_run_at >= since else ()
+    after = occurrences(recurrence, max(since, next_run_at + _TICK), now + _TICK, anchor=next_run_at)
+    in_time = (*stored, *after)
     late = tally(recurrence, next_run_at, since, keep=at_most) if next_run_at < since else Tally(0, ())
     fire = {
         Misfire.SKIP: (),

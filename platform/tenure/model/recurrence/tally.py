@@ -24,11 +24,11 @@ class Tally:
 
 
 def tally(recurrence: Recurrence, first: datetime, end: datetime, *, keep: int) -> Tally:
-    """The occurrences from `first`, which is one, to `end` (not included); the newest `keep` of them as moments."""
+    """The occurrences from `first`, which counts as one, to `end` (not included); the newest `keep` as moments."""
     if isinstance(recurrence, Every):
         return _of_interval(recurrence, first, end, keep)
-    oldest = (end - timedelta(days=DAYS)).replace(second=0, microsecond=0)
-    return _of_line(recurrence, max(first, oldest), end, keep)
+    after = _of_line(recurrence, max(first + _TICK, end - timedelta(days=DAYS)), end, keep)
+    return Tally(after.count + 1, (first, *after.newest)[-keep:])
 
 
 def _of_interval(every: Every, first: datetime, end: datetime, keep: int) -> Tally:
@@ -38,6 +38,7 @@ def _of_interval(every: Every, first: datetime, end: datetime, keep: int) -> Tal
 
 def _of_line(cron: Cron, start: datetime, end: datetime, keep: int) -> Tally:
     line, zone = compiled(cron.line), zone_named(cron.zone)
+    start = (start + timedelta(minutes=1) - _TICK).replace(second=0, microsecond=0)
     count, kept_from = 0, end
     for begin, until in _days_back(start, end, zone):
         if count < keep:
