@@ -6,7 +6,17 @@ Never uses the thread's decimal context: whoever calls may have changed it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from decimal import ROUND_HALF_EVEN, Context, Decimal, DivisionByZero, Inexact, InvalidOperation, Overflow
+from decimal import (
+    ROUND_HALF_EVEN,
+    Context,
+    Decimal,
+    DecimalException,
+    DivisionByZero,
+    Inexact,
+    InvalidOperation,
+    Overflow,
+    Subnormal,
+)
 from typing import Final, TypeAlias
 
 from .document import JsonValue
@@ -22,6 +32,11 @@ _ROUNDING: Final = Context(
 # Operands span 10^308 down to 10^-341: 16 of them add up exactly in under 700 digits. A rounding would be a bug.
 _EXACT: Final = Context(prec=1_000, Emin=-999_999, Emax=999_999, traps=[InvalidOperation, Overflow, Inexact])
 
+# Raises for what is not in range as it stands: more digits, or an exponent beyond. A zero has neither.
+_IN_RANGE: Final = Context(
+    prec=MAX_DIGITS, Emin=-MAX_EXPONENT, Emax=MAX_EXPONENT, traps=[InvalidOperation, Inexact, Overflow, Subnormal]
+)
+
 _PLAIN: Final = 10**MAX_DIGITS
 
 
@@ -33,9 +48,10 @@ def operand(value: JsonValue) -> Number:
         value = Decimal(value)
     if type(value) is not Decimal:
         raise FieldFailure(NON_NUMERIC_OPERAND)
-    if value and not (_within(value) and _ROUNDING.plus(value) == value):
-        raise FieldFailure(NUMERIC_OUT_OF_RANGE)
-    return value
+    try:
+        return _IN_RANGE.plus(value)
+    except DecimalException:
+        raise FieldFailure(NUMERIC_OUT_OF_RANGE) from None
 
 
 def settled(number: Number) -> Number:

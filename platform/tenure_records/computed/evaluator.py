@@ -8,17 +8,18 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
-from . import errors
+from . import errors, limits
 from .definition import Definition
 from .document import JsonValue, decode
 from .encoding import canonical, digest
 from .limits import MAX_INPUT_BYTES, MAX_SCOPE_OUTPUT_BYTES, MAX_SHARED_DEFINITIONS
 from .meter import Meter
 from .operations import CATALOGUE, Values
-from .pointer import Steps, parse, read, top_level
-from .result import bytes_at_most, conforming
+from .pointer import parse, reader
+from .result import SCALAR_BYTES, conforming, whole
 
 # The values alone; what is left is more than 32 keys of 63 bytes, twice, with their codes can need.
 _SCOPE_SURELY_FITS: Final = MAX_SCOPE_OUTPUT_BYTES - 16 * 1024
@@ -35,12 +36,13 @@ class Evaluation:
 
 @dataclass(frozen=True, slots=True)
 class _Field:
+    """`check` is what is left to do with what `run` gives; None when it can only be right, and small."""
+
     key: str
+    read: Callable[[JsonValue], Values]
     run: Callable[[Values, Meter], JsonValue]
-    paths: tuple[Steps, ...]
-    names: tuple[str, ...]
+    check: Callable[[JsonValue], tuple[JsonValue, int]] | None
     tokens: int
-    result_type: str
 
 
 class Evaluator:
@@ -58,6 +60,10 @@ class Evaluator:
         # Sorted, so that the scope's work limit falls on the same fields however the rows were read.
         ordered = sorted(definitions, key=lambda definition: definition.key)
         self._fields = tuple(_compiled(definition) for definition in ordered if definition.enabled)
+        # Paths alone never use up what a scope may: only comparing is worth counting.
+        self._metered = sum(field.tokens for field in self._fields) > limits.MAX_SCOPE_WORK or any(
+            CATALOGUE[definition.operation.op].compares for definition in ordered
+        )
 
     def evaluate(self, document_text: str) -> Evaluation:
         """The values over one JSON text, such as `data::text`; another spelling of the document gives the same values.
@@ -72,14 +78,18 @@ class Evaluator:
             return self._failed(errors.EVALUATION_LIMIT_EXCEEDED, _raw_digest(document_text))
         values: dict[str, JsonValue] = {}
         codes: dict[str, str] = {}
-        meter = Meter()
-        output = 0
+        work = Meter()
+        metered = self._metered
+        output = SCALAR_BYTES * len(self._fields)
         for field in self._fields:
             value: JsonValue = None
             try:
-                meter.begin(field.tokens)
-                found = conforming(field.run(read(document, field.paths, field.names), meter), field.result_type)
-                output += bytes_at_most(found)
+                if metered:
+                    work.begin(field.tokens)
+                found = field.run(field.read(document), work)
+                if field.check is not None and found is not None:
+                    found, size = field.check(found)
+                    output += size
                 value = found
             except errors.FieldFailure as failure:
                 codes[field.key] = failure.code
@@ -108,10 +118,15 @@ def document_digest(document_text: str) -> str:
 
 
 def _compiled(definition: Definition) -> _Field:
-    operation = definition.operation
+    operation, result_type = definition.operation, definition.result_type
+    rule = CATALOGUE[operation.op]
     paths = tuple(parse(path) for path in operation.paths)
-    tokens = sum(len(steps) for steps in paths)
-    return _Field(definition.key, CATALOGUE[operation.op].run, paths, top_level(paths), tokens, definition.result_type)
+    check: Callable[[JsonValue], tuple[JsonValue, int]] | None = None
+    if rule.gives_any:
+        check = partial(conforming, result_type)
+    elif rule.gives_numbers and result_type == "integer":
+        check = whole
+    return _Field(definition.key, reader(paths), rule.run, check, sum(len(steps) for steps in paths))
 
 
 def _oversized(text: str) -> bool:

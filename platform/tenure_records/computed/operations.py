@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final, TypeAlias
 
-from .decimals import Number, mean, operand, total
+from .decimals import Number, mean, operand, settled, total
 from .document import JsonValue
 from .equality import equal
 from .meter import Meter
@@ -21,11 +21,17 @@ RESULT_TYPES: Final = frozenset({"string", "number", "integer", "boolean", "obje
 
 @dataclass(frozen=True)
 class Rule:
-    """What an operation does, the result types it may be declared with, and its least number of paths."""
+    """What an operation does, the result types it may be declared with, and its least number of paths.
+
+    What it gives: anything it finds; or settled numbers, see `decimals`; or else always a value of the one declared type.
+    """
 
     run: Callable[[Values, Meter], JsonValue]
     result_types: frozenset[str]
     least_paths: int = 1
+    gives_any: bool = False
+    gives_numbers: bool = False
+    compares: bool = False
 
 
 def _first_non_null(values: Values, _: Meter) -> JsonValue:
@@ -44,12 +50,12 @@ def _average(values: Values, _: Meter) -> JsonValue:
 
 def _min(values: Values, _: Meter) -> JsonValue:
     numbers = _numbers(values)
-    return min(numbers) if numbers else None
+    return settled(min(numbers)) if numbers else None
 
 
 def _max(values: Values, _: Meter) -> JsonValue:
     numbers = _numbers(values)
-    return max(numbers) if numbers else None
+    return settled(max(numbers)) if numbers else None
 
 
 def _all_present(values: Values, _: Meter) -> JsonValue:
@@ -76,14 +82,14 @@ def _numbers(values: Values) -> list[Number]:
 
 CATALOGUE: Final[Mapping[str, Rule]] = MappingProxyType(
     {
-        "first_non_null": Rule(_first_non_null, RESULT_TYPES),
-        "sum": Rule(_sum, _NUMERIC),
-        "average": Rule(_average, _NUMERIC),
-        "min": Rule(_min, _NUMERIC),
-        "max": Rule(_max, _NUMERIC),
+        "first_non_null": Rule(_first_non_null, RESULT_TYPES, gives_any=True),
+        "sum": Rule(_sum, _NUMERIC, gives_numbers=True),
+        "average": Rule(_average, _NUMERIC, gives_numbers=True),
+        "min": Rule(_min, _NUMERIC, gives_numbers=True),
+        "max": Rule(_max, _NUMERIC, gives_numbers=True),
         "all_present": Rule(_all_present, frozenset({"boolean"})),
         "any_present": Rule(_any_present, frozenset({"boolean"})),
         "count_present": Rule(_count_present, frozenset({"integer"})),
-        "all_present_and_equal": Rule(_all_present_and_equal, frozenset({"boolean"}), least_paths=2),
+        "all_present_and_equal": Rule(_all_present_and_equal, frozenset({"boolean"}), least_paths=2, compares=True),
     }
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import TypeAlias
 
 from tenure.model.errors import shortened
@@ -67,14 +68,24 @@ def follow(document: JsonValue, steps: Steps) -> JsonValue:
     return document
 
 
-def read(document: JsonValue, paths: tuple[Steps, ...], names: tuple[str, ...]) -> list[JsonValue]:
-    """What each path leads to. `names` are the top-level members the paths name, or none of them if any is deeper."""
-    if names and type(document) is dict:
-        # Most definitions read top-level members only: no loop in Python for them.
-        return list(map(document.get, names))
-    return [follow(document, steps) for steps in paths]
+def reader(paths: tuple[Steps, ...]) -> Callable[[JsonValue], list[JsonValue]]:
+    """What gives, of a document, the value each path leads to.
 
+    The way that all the paths share is gone once, and of the last steps no loop in Python is made: of most definitions
+    that is all there is to do.
+    """
+    if not all(paths):
+        return lambda document: [follow(document, steps) for steps in paths]
+    shared = paths[0][:-1]
+    if any(steps[:-1] != shared for steps in paths):
+        return lambda document: [follow(document, steps) for steps in paths]
+    lasts = tuple(steps[-1:] for steps in paths)
+    names = tuple(steps[0][0] for steps in lasts)
 
-def top_level(paths: tuple[Steps, ...]) -> tuple[str, ...]:
-    """The member names, for `read`, when every path has exactly one token; else none."""
-    return tuple(steps[0][0] for steps in paths) if all(len(steps) == 1 for steps in paths) else ()
+    def read(document: JsonValue) -> list[JsonValue]:
+        parent = follow(document, shared) if shared else document
+        if type(parent) is dict:
+            return list(map(parent.get, names))
+        return [follow(parent, last) for last in lasts]
+
+    return read

@@ -10,7 +10,17 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tenure_records.computed import CODES, Evaluator, InvalidDefinition, define, encode, evaluator, meter, result
+from tenure_records.computed import (
+    CODES,
+    Evaluator,
+    InvalidDefinition,
+    define,
+    encode,
+    evaluator,
+    limits,
+    meter,
+    result,
+)
 from tests.support import computed_oracle
 from tests.support.computed_limits import Bounds, evaluate_within
 from tests.support.exact import as_fractions, strictly_equal
@@ -143,7 +153,8 @@ def test_the_limits_strike_where_the_model_says(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(evaluator, "MAX_SCOPE_OUTPUT_BYTES", BOUNDS.scope_bytes)
     monkeypatch.setattr(evaluator, "_SCOPE_SURELY_FITS", -1)
     monkeypatch.setattr(meter, "MAX_FIELD_NODES", BOUNDS.field_nodes)
-    monkeypatch.setattr(meter, "MAX_SCOPE_WORK", BOUNDS.scope_work)
+    for module in (meter, limits):  # who counts, and who decides whether counting is needed
+        monkeypatch.setattr(module, "MAX_SCOPE_WORK", BOUNDS.scope_work)
     monkeypatch.setattr(result, "MAX_FIELD_OUTPUT_BYTES", BOUNDS.field_bytes)
     seen: set[str] = set()
 
