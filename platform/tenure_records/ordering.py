@@ -65,22 +65,12 @@ class Order:
         return not self.sorts
 
     def sql(self) -> str:
-        """What follows ORDER BY, over the aliases `o` and `c`."""
-        return ", ".join([*self._ways(self._sql), "o.id"])
-
-    def sql_keys(self) -> str:
-        """What follows other columns of a SELECT, so that `sql_by_keys` can order its result again."""
-        return "".join(f", {value} as sort_{number}" for number, value in enumerate(self._sql))
-
-    def sql_by_keys(self) -> str:
-        """What follows ORDER BY in a SELECT from such a result."""
-        return ", ".join([*self._ways([f"sort_{number}" for number in range(len(self._sql))]), "id"])
-
-    def _ways(self, values: Sequence[str]) -> list[str]:
-        return [
+        """What follows ORDER BY, over the alias `c`."""
+        ways = [
             f"{value} desc nulls last" if sort.descending else f"{value} asc nulls first"
-            for value, sort in zip(values, self.sorts, strict=True)
+            for value, sort in zip(self._sql, self.sorts, strict=True)
         ]
+        return ", ".join([*ways, "c.object_id"])
 
     def sql_after(self, place: Place) -> tuple[str, dict[str, object]]:
         """The condition that an object comes after a place, and its parameters."""
@@ -99,7 +89,7 @@ class Order:
                 beyond = f"{value} is not null" if at is None else f"{value} > {parameter}"
             ways.append(" and ".join([*same, beyond]))
             same.append(f"{value} is null" if at is None else f"{value} = {parameter}")
-        ways.append(" and ".join([*same, "o.id > :place_id"]))
+        ways.append(" and ".join([*same, "c.object_id > :place_id"]))
         return "(" + " or ".join(f"({way})" for way in ways) + ")", parameters
 
     def place(self, values: Mapping[str, JsonValue], object_id: int) -> Place:
