@@ -1,4 +1,4 @@
-"""`python -m bench [noop] [latency] [submit] [reindex] [renewal] [--quick] [--json]`: one table on stdout, progress on stderr."""
+"""`python -m bench [noop] [latency] [submit] [reindex] [renewal] [retention] [--quick] [--json]`: one table on stdout, progress on stderr."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from rich.console import Console
 
-from bench import latency, noop, reindex, renewal, submitting, table
+from bench import latency, noop, reindex, renewal, retention, submitting, table
 from bench.conditions import conditions
 from bench.figures import Figure
 from bench.place import place
@@ -24,6 +24,7 @@ PARTS: dict[str, Callable[[Run], Iterator[Figure]]] = {
     submitting.PART: submitting.measure,
     reindex.PART: reindex.measure,
     renewal.PART: renewal.measure,
+    retention.PART: retention.measure,
 }
 
 

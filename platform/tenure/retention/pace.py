@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-TARGET: Final = 0.08  # s that a statement should take
+TARGET: Final = 0.12  # s that a statement should take
 MOST_SECONDS: Final = 0.24  # s after which the server ends it; it is tried again with fewer rows
 LEAST: Final = 10
 MOST: Final = 20_000

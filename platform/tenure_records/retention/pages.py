@@ -37,12 +37,11 @@ _COUNT = text(_PAGE.format(due=_DUE, locking="", deleting="", answer="free"))
 _NEWEST = text("""select count(*), min(id) from (select id from record_objects
     where class_id = :class_id and id < :below order by id desc limit :rows) newest""")
 
-_RETIRED = """with page as materialized (select e.schema_id, e.object_id from schema_evidence e
+_RETIRED = """with page as materialized (select e.ctid as place, e.object_id from schema_evidence e
         where (e.schema_id, e.object_id) > (:schema_id, :object_id) and e.schema_id = :schema_id
         order by e.schema_id, e.object_id limit :rows){deleting}
     select (select count(*) from page), (select max(object_id) from page), (select count(*) from {answer})"""
-_GONE = """, gone as (delete from schema_evidence e using page p
-    where e.schema_id = p.schema_id and e.object_id = p.object_id returning 1)"""
+_GONE = ", gone as (delete from schema_evidence e where e.ctid = any(array(select place from page)) returning 1)"
 _DELETE_EVIDENCE = text(_RETIRED.format(deleting=_GONE, answer="gone"))
 _COUNT_EVIDENCE = text(_RETIRED.format(deleting="", answer="page"))
 _SCHEMAS = text("""select id from schema_revisions where status = 'retired' and retired_at < :before and id >= :after

@@ -59,11 +59,15 @@ class Run:
 
     def outcome(self) -> Outcome:
         """Run all that is left. Raises NoSuchClass, and the stop there is, between batches."""
+        everything = self._params.class_name is None
+        self._attempt.begin(phases=["objects", "evidence"] if everything else ["objects"])
         with self._attempt.connection() as connection:
             reading = connection.execution_options(isolation_level="AUTOCOMMIT")
             budget = Budget.read(reading)
+            self._attempt.phase("objects")
             left = [one.class_name for one in self._policies(reading) if not self._class(reading, budget, one)]
-            if self._params.class_name is None and not left:
+            if everything and not left:
+                self._attempt.phase("evidence")
                 left = [] if self._evidence(reading, budget) else [EVIDENCE]
         return Outcome(
             dry_run=self._params.dry_run, drained=not left, rows=self.cursor.rows, evidence=self.cursor.evidence,

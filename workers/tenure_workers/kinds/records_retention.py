@@ -15,7 +15,6 @@ from tenure_records.retention.run import Run
 @kind(RECORDS_RETENTION)
 def records_retention(attempt: Attempt, params: RecordsRetention) -> dict[str, Any]:
     """A batch is a fenced transaction with its checkpoint. What there is no time for is left to the next run."""
-    attempt.begin()
     try:
         outcome = Run(attempt, params).outcome()
     except NoSuchClass as error:
