@@ -44,9 +44,7 @@ def from_reference(reference: str, kinds: Registry) -> Taken:
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # also SystemExit: a module of tasks must not end the process that looks at it
-        missing = error.name if isinstance(error, ModuleNotFoundError) and is_module_name(error.name or "") else None
-        why = f"no module named {shortened(missing)}" if missing else shortened(type(error).__name__)
-        said = f"{shortened(reference)!r}: no Celery app can be imported ({why})"
+        said = f"{shortened(reference)!r}: no Celery app can be imported ({_why(error)})"
         raise InvalidSettings(f"{said}; write it as for celery -A, as in shop.tasks:app") from None
     if not isinstance(app, Celery):
         raise InvalidSettings(f"{shortened(reference)!r} is no Celery app; write it as for celery -A")
@@ -58,11 +56,9 @@ def taken(app: Celery, kinds: Registry) -> Taken:
 
     Raises UnsupportedByTenure, UnknownKind, UsageError naming the entry: all can be taken over, or none is.
     """
-    app.loader.import_default_modules()
-    app.finalize()
     specs: list[ScheduleSpec] = []
     notes: list[str] = []
-    for name, entry in sorted(dict(app.conf.beat_schedule).items()):
+    for name, entry in _entries(app):
         try:
             spec, said = _entry(app, str(name), entry, kinds)
         except TenureError as error:
@@ -71,6 +67,27 @@ def taken(app: Celery, kinds: Registry) -> Taken:
         notes += [f"{shortened(name)}: {note}" for note in said]
     origin = f"{ORIGIN}:{app.main}" if app.main else ORIGIN
     return Taken(Wanted(origin, tuple(specs)), tuple(notes))
+
+
+def _entries(app: Celery) -> list[tuple[str, Any]]:
+    """By name, once all that the app names is imported and has had its say."""
+    try:
+        app.loader.import_default_modules()
+        app.finalize()
+        return sorted(dict(app.conf.beat_schedule).items())
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        said = f"the Celery app {shortened(app.main or 'without a name')} cannot be set up ({_why(error)})"
+        raise InvalidSettings(f"{said}: its configuration, or a module that it includes") from None
+
+
+def _why(error: BaseException) -> str:
+    """The sort of error, and the module that is missing; never foreign text."""
+    missing = error.name if isinstance(error, ModuleNotFoundError) else None
+    if missing and is_module_name(missing):
+        return f"no module named {shortened(missing)}"
+    return shortened(type(error).__name__)
 
 
 def _entry(app: Celery, name: str, entry: Any, kinds: Registry) -> tuple[ScheduleSpec, list[str]]:

@@ -100,6 +100,25 @@ def test_the_zone_is_the_apps(app: Celery) -> None:
     assert only(app, crontab(minute="0")).zone == "UTC"
 
 
+def test_an_app_that_cannot_be_set_up_is_said_without_foreign_text(app: Celery) -> None:
+    app.conf.include = ["nowhere_at_all"]
+    with pytest.raises(
+        InvalidSettings, match=r"the Celery app shop cannot be set up \(no module named nowhere_at_all\)"
+    ):
+        taken(app, KINDS)
+
+
+def test_a_function_that_adds_entries_and_fails_is_said_without_foreign_text(app: Celery) -> None:
+    @app.on_after_finalize.connect
+    def add(sender: Celery, **_: Any) -> None:
+        raise SystemExit("secret")
+
+    with pytest.raises(InvalidSettings) as refusal:
+        taken(app, KINDS)
+    assert "cannot be set up (SystemExit)" in str(refusal.value)
+    assert "secret" not in str(refusal.value)
+
+
 def test_what_is_left_out_is_noted(app: Celery) -> None:
     app.conf.beat_schedule = {
         "one": entry(schedule(60, relative=True), options={"expires": 5}),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tenure.cli.output import Json, console, note, plain, print_json
-from tenure.model.errors import ScheduleInvalid, UsageError, shortened
+from tenure.model.errors import InvalidSettings, ScheduleInvalid, UsageError, shortened
 
 if TYPE_CHECKING:
     from tenure.model.definitions import Plan, Wanted
@@ -72,7 +72,11 @@ def take_over(
     from tenure import plugins, registry, settings
     from tenure.applying import SOURCES
 
-    source = dict(plugins.loaded(SOURCES))["celery"]
+    source = dict(plugins.loaded(SOURCES)).get("celery")
+    if source is None:
+        raise InvalidSettings(
+            "nothing here reads Celery apps: the entry point celery of tenure.schedule_sources is missing"
+        )
     found = source(reference, registry.load(settings.load().kind_packages))
     for line in found.notes:
         note(line)

@@ -151,6 +151,11 @@ def test_a_mistake_in_toml_is_named_by_file_and_field(text: str, said: str) -> N
     assert said in str(refusal.value)
 
 
+def nested(depth: int) -> str:
+    params = '{"a":' * depth + "1" + "}" * depth
+    return '{"schedules": {"n": {"every": 5, "steps": [{"kind": "a", "params": ' + params + "}]}}}"
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
@@ -158,6 +163,8 @@ def test_a_mistake_in_toml_is_named_by_file_and_field(text: str, said: str) -> N
         ('{"schedules": {"n": 1, "n": 2}}', "key 'n' is there twice"),
         ('{"schedules": {"n": {"every": NaN}}}', "schedules.n"),
         ("[" * 100_000, "not JSON: nested too deeply"),
+        (nested(150), "params are nested more than 100 deep"),
+        (nested(700), "params are nested more than 100 deep"),
     ],
 )
 def test_a_mistake_in_json_is_named(text: str, said: str) -> None:

@@ -16,6 +16,7 @@ from tenure.model.requests import check_labels, check_priority, check_text
 
 DEFAULT_ZONE = "UTC"
 DESCRIPTION = 2000  # characters
+DEEPEST = 100
 
 
 def _seconds(value: Any) -> Any:
@@ -39,12 +40,14 @@ def _groups(value: Any) -> Any:
     return [[_step(one) for one in item] if isinstance(item, list) else [_step(item)] for item in value]
 
 
-def _json(value: Any) -> Any:
+def _json(value: Any, depth: int = 0) -> Any:
     """TOML's dates and times as ISO text: params are JSON."""
+    if depth > DEEPEST:
+        raise ValueError(f"params are nested more than {DEEPEST} deep")
     if isinstance(value, dict):
-        return {key: _json(part) for key, part in value.items()}
+        return {key: _json(part, depth + 1) for key, part in value.items()}
     if isinstance(value, list):
-        return [_json(part) for part in value]
+        return [_json(part, depth + 1) for part in value]
     if isinstance(value, float) and not math.isfinite(value):
         raise ValueError("params hold a number that is not finite, which JSON cannot carry")
     return value.isoformat() if isinstance(value, date | time) else value
@@ -59,7 +62,7 @@ class StepSpec(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
     kind: str = Field(min_length=1)
-    params: Annotated[dict[str, Any], BeforeValidator(_json)] = {}
+    params: Annotated[dict[str, Any], BeforeValidator(lambda value: _json(value))] = {}
     on_failure: Literal["inherit", "stop", "continue"] = "inherit"
     queue: str | None = None
     priority: int | None = None
