@@ -43,7 +43,7 @@ def request_of(spec: KindSpec, message: Foreign, *, larger_first: bool) -> Reque
             request,
             params=asked.params,
             labels={**labels, **asked.labels},
-            initiator=replace(asked.initiator or request.initiator, type=SENDER),
+            initiator=_vouched(asked.initiator, request.initiator),
             at=_moment(spec, "eta", message.headers.get("eta")),
             start_by=_moment(spec, "expires", message.headers.get("expires")),
             **{name: getattr(asked, name) for name in ("priority", "submitter", "key", "deadline", "scope")},
@@ -72,6 +72,11 @@ def _moment(spec: KindSpec, name: str, given: Any) -> datetime | None:
     if moment is None or isinstance(moment, datetime):
         return moment
     raise UsageError(f"{spec.name}: {name}: a message carries it as ISO text")
+
+
+def _vouched(named: Initiator | None, sender: Initiator) -> Initiator:
+    """Who a message says it is of, by the id of its sender where it gives none."""
+    return sender if named is None else Initiator(SENDER, named.id or sender.id, named.name)
 
 
 def _sender(origin: Any) -> Initiator:

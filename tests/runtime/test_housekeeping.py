@@ -37,7 +37,7 @@ def a_lease_of(database: Database, boot_id: UUID) -> None:
         connection.execute(
             text("""with k as (insert into tasks (id, kind, queue, state, request_hash, initiator_type, initiator_id,
                         initiator_name, available_at, started_at, attempt, activity_id)
-                    values (uuidv7(), 'probe', 'default', 'running', sha256(''), 't', '1', 't', now(), now(), 1, uuidv7())
+                    values (uuidv7(), 'probe', 'default', 'running', sha256(''), 'test', '1', 't', now(), now(), 1, uuidv7())
                     returning id)
                 insert into task_leases (task_id, token, worker, pid, kind, queue, attempt, acquired, renewed, expires)
                 select id, 1, :worker, 1, 'probe', 'default', 1, now(), now(), now() from k"""),

@@ -8,6 +8,7 @@ import pytest
 from pydantic import BaseModel, ConfigDict
 from sqlalchemy.exc import DBAPIError
 
+from tenure.model import faults
 from tenure.model.errors import InvalidParams, InvalidResult, NoSuchTask
 from tenure.model.kinds import KindSpec
 from tenure.model.records import Claimed, Ended, Holder, Lease
@@ -150,7 +151,7 @@ def test_our_own_errors_keep_their_line_and_foreign_ones_lose_their_text() -> No
 def test_whatever_an_author_says_can_be_stored(text: str) -> None:
     for how in (of(Reject(text)), of(Retry(text), max_attempts=2), of(Retry(text))):
         message = str(how.error_message)
-        assert len(message) <= outcome.MESSAGE
+        assert len(message) <= faults.MESSAGE
         assert message.isprintable()
         message.encode()
 
@@ -232,6 +233,6 @@ def test_a_stack_fit_for_a_log_names_places_and_no_values() -> None:
     try:
         raise ValueError(SECRET)
     except ValueError as error:
-        frames = outcome.stack(error)
+        frames = faults.stack(error)
     assert SECRET not in str(frames)
     assert frames[0].startswith("test_outcome.py:")

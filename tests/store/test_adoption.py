@@ -162,7 +162,7 @@ LARGE: list[tuple[dict[str, Any], str]] = [
     ({"scope": "s" * 5_000_000}, "scope is 5000000 bytes: 1 to 255"),
     ({"key": "k" * 256}, "key is 256 bytes"),
     ({"submitter": "k" * 256}, "submitter is 256 bytes"),
-    ({"initiator": {"type": "a", "id": "i" * 256, "name": "n"}}, "initiator id is 256 bytes"),
+    ({"initiator": {"type": "user", "id": "i" * 256, "name": "n"}}, "initiator id is 256 bytes"),
 ]
 
 
@@ -202,3 +202,12 @@ def test_a_message_cannot_name_the_type_of_its_initiator(database: Database, opt
     named = tasks.task(database, UUID(message.id))["initiator"]
     assert named["type"] == "celery"
     assert named["name"] == ("root" if options else "there")
+
+
+def test_a_message_of_nobody_is_its_senders(database: Database) -> None:
+    header = {"initiator": {"type": "anonymous", "id": "", "name": "Anonymous"}}
+    message = Foreign(str(uuid4()), {"origin": "gen1@there", OPTIONS: header}, None, ([], {}, {}))
+    with database.engine.begin() as connection:
+        assert adopt(connection, STRICT, request_of(STRICT, message, larger_first=False)) is Adopted.MADE
+    named = tasks.task(database, UUID(message.id))["initiator"]
+    assert named == {"type": "celery", "id": "gen1@there", "name": "Anonymous"}

@@ -75,7 +75,7 @@ TASKS = {
     "an empty key": (State.QUEUED, "idempotency_key = ''", "tasks_idempotency_key_check"),
     "a key of 256 bytes": (State.QUEUED, "idempotency_key = repeat('é', 128)", "tasks_idempotency_key_check"),
     "a hash that is none": (State.QUEUED, "request_hash = 'short'", "tasks_request_hash_check"),
-    "an initiator without a name": (State.QUEUED, "initiator_name = ''", "tasks_initiator_name_check"),
+    "an initiator without a name": (State.QUEUED, "initiator_name = ''", "tasks_initiator"),
     "labels that are no object": (State.QUEUED, "labels = '[]'", "tasks_labels_check"),
     "a fate nobody knows": (State.QUEUED, "on_lost = 'shrug'", "tasks_on_lost_check"),
 }  # fmt: skip
@@ -121,7 +121,23 @@ def test_a_counter_below_zero_is_refused(database: Database, session: HotSession
 
 def test_an_activity_ends_once_and_with_a_time(database: Database, session: HotSession) -> None:
     arrange(database, session, State.RUNNING)
-    assert _refused(database, "update activities set status = 'complete'") == "activities_ended"
+    assert _refused(database, "update activities set status = 'failed'") == "activities_ended"
     assert _refused(database, "update activities set ended_at = clock_timestamp()") == "activities_ended"
-    assert tasks.run_sql(database, "update activities set status = 'complete', ended_at = clock_timestamp()") == 1
+    over = "update activities set status = 'complete', ended_at = clock_timestamp(), executed_at = clock_timestamp()"
+    assert tasks.run_sql(database, over) == 1
     assert "has ended as complete" in _refused(database, "update activities set status = 'failed'")
+    assert "has ended as complete" in _refused(database, "update activities set ended_at = clock_timestamp()")
+
+
+@pytest.mark.parametrize("status", ["complete", "complete_with_warning", "complete_with_error"])
+def test_an_activity_is_not_complete_without_having_run(database: Database, session: HotSession, status: str) -> None:
+    arrange(database, session, State.QUEUED)
+    ended = "update activities set ended_at = clock_timestamp(), status = :status"
+    assert _refused(database, ended, status=status) == "activities_status"
+
+
+def test_an_item_of_no_error_has_no_message_and_is_not_unhandled(database: Database, session: HotSession) -> None:
+    arrange(database, session, State.RUNNING)
+    item = "insert into activity_items (activity_id, source_id, change, {}) select id, id, 'added', {} from activities"
+    assert _refused(database, item.format("error_message", "'odd'")) == "activity_items_error"
+    assert _refused(database, item.format("unhandled", "true")) == "activity_items_error"

@@ -59,3 +59,33 @@ def test_of_two_last_tasks_that_end_at_once_one_ends_the_activity(database: Data
         )
     assert set(answers) == {(True, True)}
     assert tasks.value(database, "select array_agg(distinct status) from activities") == ["complete"]
+
+
+@pytest.mark.parametrize("failed_first", [True, False])
+def test_it_is_failed_if_one_of_its_tasks_failed_and_says_why(
+    database: Database, session: HotSession, failed_first: bool
+) -> None:
+    first = tasks.submit(database)
+    second = tasks.submit(database, activity=first)
+    ends = [tasks.FAILED, tasks.SUCCEEDED] if failed_first else [tasks.SUCCEEDED, tasks.FAILED]
+    for task_id, how in zip((first, second), ends, strict=True):
+        assert tasks.ends(session, tasks.claimed(session, task_id).lease, how)
+    row = tasks.value(database, "select array[status, message] from activities")
+    assert row == ["failed", "it broke"]
+
+
+def test_it_is_cancelled_only_if_all_its_tasks_were(database: Database, session: HotSession) -> None:
+    first = tasks.submit(database)
+    others = [tasks.submit(database, activity=first) for _ in range(2)]
+    assert tasks.ends(session, tasks.claimed(session, others[0]).lease, tasks.SUCCEEDED)
+    tasks.cancel(database, first)
+    tasks.cancel(database, others[1])
+    assert tasks.value(database, "select array[status, (executed_at is not null)::text] from activities") == [
+        "complete",
+        "true",
+    ]
+    alone = tasks.submit(database)
+    other = tasks.submit(database, activity=alone)
+    tasks.cancel(database, other)
+    tasks.cancel(database, alone)
+    assert status(database, alone) == "cancelled"

@@ -75,9 +75,11 @@ def show(
     if as_json:
         print_json(found)
         return
-    print_fields({name: value for name, value in found.items() if name not in ("counts", "items")})
+    print_fields({name: value for name, value in found.items() if name not in ("counts", "outcomes", "items")})
     for change, counted in found["counts"].items():
-        print(f"{change}: {counted['items']} items, {counted['errors']} with errors")
+        print(f"{change}: {counted['objects']} objects, {counted['errors']} with errors")
+    for name, number in found["outcomes"].items():
+        print(f"{name}: {number} times")
     if found["items"]:
         print()
         print_table(

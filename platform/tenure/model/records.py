@@ -8,7 +8,7 @@ from uuid import UUID
 
 @dataclass(frozen=True)
 class Initiator:
-    """Who asked, as durable names: they outlive the account. All three are mandatory."""
+    """Who asked, as durable names: they outlive the account. `tenure.model.initiators` says which are allowed."""
 
     type: str
     id: str
@@ -76,3 +76,4 @@ class Ended:
     error_message: str | None = None
     activity: str = "complete"
     available_after: float | None = None  # seconds, for retry_later and for a release that must not be taken at once
+    stack: str | None = None  # of an unexpected error: files, lines and functions, no values

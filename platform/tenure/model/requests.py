@@ -12,6 +12,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from tenure.model import initiators
 from tenure.model.errors import InvalidParams, PayloadTooLarge, UsageError, shortened
 from tenure.model.kinds import KindSpec
 from tenure.model.records import Initiator
@@ -86,10 +87,10 @@ def check_labels(labels: Mapping[str, str] | None) -> None:
 
 
 def check_initiator(initiator: Initiator) -> None:
-    if not all((initiator.type, initiator.id, initiator.name)):
-        raise UsageError("initiator: type, id and name are mandatory")
-    for part in ("type", "id", "name"):
-        check_name(f"initiator_{part}", getattr(initiator, part), shortest=1)
+    """UsageError unless it fits the matrix of `tenure.model.initiators` and can be stored."""
+    initiators.check(initiator)
+    for part in ("id", "name"):
+        check_name(f"initiator_{part}", getattr(initiator, part))
 
 
 # What reads back on every client: PostgreSQL stores years that Python cannot say.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
 from uuid import UUID
@@ -17,14 +17,16 @@ from pydantic import BaseModel
 from sqlalchemy import Connection, text
 
 from tenure.model.errors import InvalidCheckpoint
+from tenure.model.items import Item
 from tenure.model.kinds import KindSpec
 from tenure.model.records import Claimed, Lease
 from tenure.model.stops import Cause, LeaseLost, ShuttingDown, Stop, stop_for
 from tenure.runtime.connections import Connections
 from tenure.runtime.phases import Narrator, Opened, Story
+from tenure.runtime.recorded import Recorded
 from tenure.runtime.seat import Seat
 from tenure.runtime.shutdown import Watcher
-from tenure.store import checkpoints, leases
+from tenure.store import activities, checkpoints, leases
 from tenure.store.hot import HotSession
 
 Cursor = TypeVar("Cursor", bound=BaseModel)
@@ -56,6 +58,7 @@ class Attempt:
         self._main: Connection | None = None
         # (sequence, counters) of checkpoints in the open transaction: they count once it has committed.
         self._written: tuple[int, checkpoints.Counters] | None = None
+        self._recorded = Recorded(claimed, spec, connections.owns)
         connections.fence = self._fenced
         self._story = Story(claimed, narrator, self.is_running)
         self._shutdown_seen: float | None = None
@@ -89,6 +92,11 @@ class Attempt:
                 with self._reading() as connection:
                     self._counters = checkpoints.counters(connection, self.lease)
         return self._counters
+
+    @property
+    def has_a_say(self) -> bool:
+        """Whether something may have been left, by this attempt or an earlier one, that decides what its return means."""
+        return self._recorded.any or self._claimed.sequence > 0 or self.counters.failed > 0
 
     # -- stops -----------------------------------------------------------------------------------------------------
 
@@ -183,6 +191,7 @@ class Attempt:
 
     def _fenced(self, connection: Connection) -> None:
         """The fence of every COMMIT on this attempt's connections, also of one the body asks for itself."""
+        self._recorded.check(connection)
         if not leases.fence(connection, self.lease):
             raise LeaseLost()
 
@@ -200,6 +209,7 @@ class Attempt:
         if saved is None:
             saved = self._save_after_rollback(tx, page)
         self._written = saved
+        self._recorded.saved(tx)
         # Committed by hand the transaction tells us nothing: what is read later comes from the database.
         self._sequence, self._counters = (self._sequence, self._counters) if tx is self._main else (saved[0], None)
         return cursor
@@ -213,6 +223,32 @@ class Attempt:
         if saved is None:
             raise InvalidCheckpoint(f"{self.spec.name}: call attempt.begin() before the first checkpoint")
         return saved
+
+    def items(self, tx: Connection, items: Iterable[Item]) -> int:
+        """What became of single objects, in the page's transaction, with its checkpoint; how many were written.
+
+        None for an object that did not change. What the items say decides how the task ends: all in error, it failed;
+        an unhandled error or a handled one, it partially succeeded. Raises UsageError naming the item that is wrong.
+        """
+        return self._recorded.items(tx, items)
+
+    def items_from(
+        self, tx: Connection, columns: Sequence[str], select: str, values: Mapping[str, Any] | None = None
+    ) -> int:
+        """`items` for what a query finds: one item for each row of `select`, whose columns are named by `columns` (change,
+        object_type, object_id, object_name, error_code, error_message, unhandled, snapshot, outcomes)."""
+        return self._recorded.items_from(tx, columns, select, values or {})
+
+    def count(self, tx: Connection, **changes: int) -> None:
+        """How many objects of this page changed without leaving an item, by change: `count(tx, updated=480)`."""
+        self._recorded.count(tx, changes)
+
+    def warn(self, message: str) -> None:
+        """Say on the activity that something went otherwise than wanted, at once; a run without errors then ends
+        `complete_with_warning`, and its task succeeds. Words that everybody may read; said twice it stands once."""
+        with self._apart() as connection, connection.begin():
+            if not activities.warn_as(connection, self.lease, self._claimed.activity_id, message):
+                raise LeaseLost()
 
     def fence(self) -> None:
         """Call before an effect outside PostgreSQL. Raises LeaseLost, or a pending stop."""

@@ -55,6 +55,10 @@ class Connections:
         if self.fence is not None:
             self.fence(connection)
 
+    def owns(self, connection: Connection) -> bool:
+        """Whether its commits are fenced here."""
+        return connection.engine is self._engine
+
     def open(self) -> Connection:
         """A connection registered until `close_all`."""
         connection = self._engine.connect()

@@ -14,9 +14,8 @@ from uuid import UUID
 import psycopg2
 import structlog
 
-from tenure.model.errors import TenureError
+from tenure.model.faults import expected, stack, storable, text_of
 from tenure.model.records import Claimed, Ended, Holder
-from tenure.model.retry import Reject, Retry
 from tenure.model.states import TERMINAL
 from tenure.model.stops import Cancelled, DeadlineExceeded, LeaseLost, Stop
 from tenure.registry import Registry
@@ -172,21 +171,19 @@ class Executor:
             with signals_let_in(self._outside):
                 answer = kind.body(attempt, kind.spec.stored(claimed.params, claimed.params_version))
             result = outcome.encode_result(answer, self._settings.result_bytes)
-            how = self._of_counters(attempt)
+            how = self._of_return(attempt)
         except BaseException as error:
             self._leaving = error if isinstance(error, SystemExit) and outcome.by_signal(error) else self._leaving
             how = self._of_error(error, attempt, claimed)
         finally:
             self._control.watch(None)
             attempt.close()
-        summary = None if attempt.summary is None else outcome.storable(outcome.text_of(attempt.summary))
+        summary = None if attempt.summary is None else storable(text_of(attempt.summary))
         return Ran(claimed, how, result, summary, time.monotonic() - began)
 
-    def _of_counters(self, attempt: Attempt) -> Ended:
-        failed, succeeded = attempt.counters.failed, attempt.counters.succeeded
-        if not failed:
-            return outcome.SUCCEEDED
-        return outcome.PARTIALLY if succeeded else outcome.failed("error", "all_failed", f"all {failed} items failed")
+    def _of_return(self, attempt: Attempt) -> Ended:
+        """A task that has no say to ask succeeds; that is nearly every task, and costs it nothing."""
+        return outcome.DECIDE if attempt.has_a_say else outcome.SUCCEEDED
 
     def _of_error(self, error: BaseException, attempt: Attempt, claimed: Claimed) -> Ended:
         if not self._seat.trusted():
@@ -197,10 +194,10 @@ class Executor:
         if gone and not isinstance(error, Stop) and outcome.of_database(error):
             return outcome.DISCONNECTED
         how = outcome.of_exception(error, attempt.spec, claimed)
-        expected = isinstance(error, Stop | Retry | Reject | TenureError) or outcome.by_signal(error)
-        if how.error_code is not None and not expected:
+        meant = isinstance(error, Stop) or expected(error) or outcome.by_signal(error)
+        if how.error_code is not None and not meant:
             fields: dict[str, Any] = {"task_id": str(attempt.task_id), "kind": attempt.spec.name}
-            self._log.error("attempt_failed", **fields, error=type(error).__name__, frames=outcome.stack(error))
+            self._log.error("attempt_failed", **fields, error=type(error).__name__, frames=stack(error))
         return how
 
     def _settle(self, ran: list[Ran], run_on: RunOn | None) -> list[Claimed]:

@@ -20,13 +20,14 @@ from tenure.runtime.masking import signals_masked
 from tenure.runtime.seat import boottime_ns
 from tenure.runtime.shutdown import Watcher
 from tenure.settings import Settings
-from tenure.store.hot import Backend, HotSession, RunOn
+from tenure.store.hot import VERBS, Backend, HotSession, RunOn
 
 T = TypeVar("T")
 # A statement that met a lock, a full server or a shutdown of it is worth another try; a mistake of ours is not.
 _PASSING = (psycopg2.OperationalError, psycopg2.InterfaceError)
 # How an attempt stands in history where that is not the task's new state.
 _HOW = {"release": "released", "retry_later": "retried", "recover": "lost"}
+_DECIDED = {"succeeded", "partially_succeeded", "failed"}
 
 
 class Hotline:
@@ -106,7 +107,8 @@ class Hotline:
 
         with signals_masked():
             accepted, got = self._patiently(end) or (set(), [])
-            accepted |= self._written([one for one in leases if one.token not in accepted], outcome.SUCCEEDED.state)
+            refused = [one for one in leases if one.token not in accepted]
+            accepted |= self._written(refused, {outcome.SUCCEEDED.state}).keys()
         self._in_hand.difference_update(lease.token for lease in leases)
         self._in_hand.update(one.lease.token for one in got)
         return accepted, got
@@ -119,13 +121,15 @@ class Hotline:
             done = None
         else:
             with signals_masked():
-                done = self._patiently(lambda: self._write(lease, how, result, summary))
-                if done is None and self._written([lease], _HOW.get(how.verb, how.state)):
-                    done = how
+                done = self._patiently(lambda: self._write(claimed, how, result, summary))
+                done = done or self._known(lease, how)
         self._in_hand.discard(lease.token)
         return done
 
-    def _write(self, lease: Lease, how: Ended, result: str | None, summary: str | None) -> Ended | None:
+    def _write(self, claimed: Claimed, how: Ended, result: str | None, summary: str | None) -> Ended | None:
+        lease = claimed.lease
+        if how is outcome.DECIDE:
+            return self.session.decide(claimed, summary=summary, result=result)
         if how is outcome.DISCONNECTED:
             settled = self.session.recover_one(lease, self._settings.crash_bound)
             return settled and replace(how, state=settled[0], outcome=settled[1])
@@ -137,11 +141,20 @@ class Hotline:
             done = bool(self.session.end([lease], how, summaries=[summary], results=[result])[0])
         return how if done else None
 
-    def _written(self, refused: Sequence[Lease], how: str) -> set[int]:
-        """Those whose end had been written before its answer was lost; the others are named: they wrote nothing."""
+    def _known(self, lease: Lease, how: Ended) -> Ended | None:
+        """The end as it stands in history, where it had been written before its answer was lost."""
+        decided = how is outcome.DECIDE
+        found = self._written([lease], _DECIDED if decided else {_HOW.get(how.verb, how.state)}).get(lease.token)
+        if found is None:
+            return None
+        return replace(how, verb=VERBS[found], state=found) if decided else how
+
+    def _written(self, refused: Sequence[Lease], known: set[str]) -> dict[int, str]:
+        """How those stand whose end had been written before its answer was lost; the others are named: they wrote nothing."""
         if not refused:
-            return set()
-        written = (self._patiently(lambda: self.session.wrote(refused, how)) or set()) if self._retried else set()
+            return {}
+        found = (self._patiently(lambda: self.session.wrote(refused)) or {}) if self._retried else {}
+        written = {token: how for token, how in found.items() if how in known}
         for lease in refused:
             if lease.token not in written:
                 self._log.warning("end_refused", task_id=str(lease.task_id), token=lease.token)

@@ -6,25 +6,22 @@ import json
 import math
 import re
 import signal
-import traceback
-from types import TracebackType
 from typing import NoReturn
 
 import psycopg2
 from pydantic import BaseModel
 from sqlalchemy.exc import DBAPIError
 
-from tenure.model.errors import InvalidParams, InvalidResult, TenureError, shortened
+from tenure.model.errors import InvalidParams, InvalidResult
+from tenure.model.faults import chain, sanitized, storable, stored_stack, text_of
 from tenure.model.kinds import KindSpec
 from tenure.model.records import Claimed, Ended
 from tenure.model.retry import Reject, Retry
 from tenure.model.stops import Cancelled, DeadlineExceeded, LeaseLost, ShuttingDown, Stop
 from tenure.store.connect import dumps
 
-MESSAGE = 500  # characters of a stored message
-
 SUCCEEDED = Ended("succeed", "succeeded")
-PARTIALLY = Ended("partially_succeed", "partially_succeeded", activity="complete_with_error")
+DECIDE = Ended("decide", "")  # the body has returned; what that means is for its items and counters to say
 CANCELLED = Ended("acknowledge_cancel", "cancelled", activity="cancelled")
 RELEASE = Ended("release", "queued")
 LOST = Ended("lost", "")  # nothing may be written: another attempt may hold the task
@@ -38,27 +35,9 @@ DIGITS = 10_000  # of one number: jsonb holds more, nobody reads them
 _NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")  # escaped in JSON text, not a backslash followed by u0000
 
 
-def failed(outcome: str, code: str, message: str) -> Ended:
+def failed(outcome: str, code: str, message: str, *, stack: str | None = None) -> Ended:
     verb = "reject" if outcome == "rejected" else "fail"
-    return Ended(verb, "failed", outcome, storable(code), storable(message), activity="failed")
-
-
-def text_of(value: object) -> str:
-    """A body's summary as text; its class where that raises."""
-    try:
-        return str(value)
-    except Exception:
-        return type(value).__name__
-
-
-def said(error: BaseException) -> str:
-    """The exception's own text; its class where even that raises."""
-    return text_of(error)
-
-
-def storable(text: str) -> str:
-    """One line, shortened, without what PostgreSQL's text refuses: NUL and lone surrogates."""
-    return shortened(text.replace("\0", "").encode(errors="replace").decode(), MESSAGE)
+    return Ended(verb, "failed", outcome, storable(code), storable(message), activity="failed", stack=stack)
 
 
 UNSTORABLE = failed(
@@ -104,14 +83,7 @@ def _short(number: str) -> None:
 
 def of_database(error: BaseException) -> bool:
     """Whether an error of the database is this error, or behind it."""
-    seen: set[int] = set()
-    link: BaseException | None = error
-    while link is not None and id(link) not in seen:
-        if isinstance(link, DBAPIError | psycopg2.Error):
-            return True
-        seen.add(id(link))
-        link = link.__cause__ or link.__context__
-    return False
+    return any(isinstance(link, DBAPIError | psycopg2.Error) for link in chain(error, hidden=True))
 
 
 def of_exception(error: BaseException, spec: KindSpec, claimed: Claimed) -> Ended:
@@ -121,15 +93,15 @@ def of_exception(error: BaseException, spec: KindSpec, claimed: Claimed) -> Ende
     if by_signal(error):
         return of_stop(ShuttingDown(), spec)  # a cold shutdown raises inside the body
     if isinstance(error, Reject | InvalidParams):
-        return failed("rejected", "rejected", said(error))
+        return failed("rejected", "rejected", text_of(error))
     if isinstance(error, InvalidResult):
-        return failed("error", "invalid_result", said(error))  # the same body makes the same result: no retry
-    message = sanitized(error)
+        return failed("error", "invalid_result", text_of(error))  # the same body makes the same result: no retry
+    message, stack = sanitized(error), stored_stack(error)
     if isinstance(error, Retry):
         return _again(spec, claimed, "retry", message, error.after)
     if spec.max_attempts > 1 and isinstance(error, spec.retry.on):
-        return _again(spec, claimed, type(error).__name__, message, None)
-    return failed("error", type(error).__name__, message)
+        return _again(spec, claimed, type(error).__name__, message, None, stack)
+    return failed("error", type(error).__name__, message, stack=stack)
 
 
 def by_signal(error: BaseException) -> bool:
@@ -153,35 +125,12 @@ def of_stop(stop: Stop, spec: KindSpec) -> Ended:
     return failed("service_unavailable", "service_unavailable", "the worker was shut down; submit the task again")
 
 
-def _again(spec: KindSpec, claimed: Claimed, code: str, message: str, after: float | None) -> Ended:
+def _again(
+    spec: KindSpec, claimed: Claimed, code: str, message: str, after: float | None, stack: str | None = None
+) -> Ended:
     failures = claimed.attempt - claimed.crashes
     if failures >= claimed.max_attempts:
-        return failed("attempts_exhausted" if claimed.max_attempts > 1 else "error", code, message)
+        return failed("attempts_exhausted" if claimed.max_attempts > 1 else "error", code, message, stack=stack)
     asked = after if after is not None and math.isfinite(after) else spec.retry.delay(failures)
     delay = min(max(asked, 0.0), LONGEST_DELAY)
     return Ended("retry_later", "scheduled", None, storable(code), storable(message), available_after=delay)
-
-
-def sanitized(error: BaseException) -> str:
-    """A message fit to be stored: our own and the author's Retry as they are, others by class and place only.
-
-    An exception's own text may hold rows, URLs or driver messages.
-    """
-    if isinstance(error, TenureError | Retry):
-        return storable(said(error))
-    place = _place(error.__traceback__)
-    return f"unexpected {type(error).__name__}{place}; the worker's log has the stack"
-
-
-def _place(trace: TracebackType | None) -> str:
-    frames = traceback.extract_tb(trace)
-    own = [f for f in frames if "site-packages" not in f.filename]
-    if not own:
-        return ""
-    last = own[-1]
-    return f" in {last.name} ({last.filename.rsplit('/', 1)[-1]}:{last.lineno})"
-
-
-def stack(error: BaseException) -> list[str]:
-    """The stack without values: file, line and function of each frame, the way a log may hold it."""
-    return [f"{f.filename.rsplit('/', 1)[-1]}:{f.lineno} {f.name}" for f in traceback.extract_tb(error.__traceback__)]

@@ -17,10 +17,10 @@ from typing import Any
 import structlog
 from sqlalchemy import Connection, Engine, create_engine
 
+from tenure.model.faults import storable, text_of
 from tenure.model.phases import LARGEST, Phase, Plan
 from tenure.model.records import Claimed
 from tenure.runtime.masking import signals_masked
-from tenure.runtime.outcome import storable, text_of
 from tenure.store import phases
 from tenure.store.connect import session_arguments
 

@@ -7,20 +7,21 @@ from uuid import UUID
 
 from sqlalchemy import Connection, text
 
-_LIST = text("""select id, task_id, parent_id, status, initiator_type, initiator_id, initiator_name, actor,
-       target_type, target_id, target_name, context, message, created_at, executed_at, ended_at
+# Executed from the claim of its first task on; written down with the end, since a claim must not write to it.
+_FIELDS = """id, task_id, parent_id, status, initiator_type, initiator_id, initiator_name, actor, target_type, target_id,
+       target_name, context, message, warning_message, stack, created_at,
+       coalesce(executed_at, shared_start(id), (select k.started_at from tasks k where k.id = task_id)) as executed_at, ended_at"""
+_LIST = text(f"""select {_FIELDS}
   from activities
  where (cast(:status as text) is null or status = :status)
    and (cast(:before as uuid) is null or id < cast(:before as uuid))
  order by id desc limit :limit""")
-_ONE = text("""select id, task_id, parent_id, status, initiator_type, initiator_id, initiator_name, actor,
-       target_type, target_id, target_name, context, message, created_at, executed_at, ended_at
-  from activities where id = :id""")
-_ITEMS = text("""select created_at, change, object_type, object_id, object_name, error_code, error_message, detail
+_ONE = text(f"select {_FIELDS} from activities where id = :id")
+_ITEMS = text("""select created_at, change, object_type, object_id, object_name, error_code, error_message, unhandled, snapshot,
+       outcomes
   from activity_items where activity_id = :id order by created_at, id limit :limit""")
-_COUNTS = text(
-    """select change, count(*), count(error_code) from activity_items where activity_id = :id group by 1 order by 1"""
-)
+_COUNTS = text("""select nested, change, sum(objects)::bigint, sum(errors)::bigint, sum(unhandled)::bigint from activity_statistics
+    where activity_id = :id group by 1, 2 order by 1, 2""")
 
 
 def listing(
@@ -32,14 +33,16 @@ def listing(
 
 
 def one(connection: Connection, activity_id: UUID, *, items: int = 100) -> dict[str, Any] | None:
-    """One activity with the first `items` of its items, and all of them counted by change."""
+    """One activity with the first `items` of its items, all objects by change (`counts`), and what followed from their
+    changes (`outcomes`)."""
     row = connection.execute(_ONE, {"id": activity_id}).mappings().first()
     if row is None:
         return None
-    counted = connection.execute(_COUNTS, {"id": activity_id})
+    counted = connection.execute(_COUNTS, {"id": activity_id}).all()
     listed = connection.execute(_ITEMS, {"id": activity_id, "limit": items}).mappings()
     return {
         **row,
-        "counts": {change: {"items": number, "errors": errors} for change, number, errors in counted},
+        "counts": {one[1]: {"objects": one[2], "errors": one[3], "unhandled": one[4]} for one in counted if not one[0]},
+        "outcomes": {one[1]: one[2] for one in counted if one[0]},
         "items": [dict(item) for item in listed],
     }

@@ -32,7 +32,8 @@ _TYPES = {
     "id": "uuid", "ids": "uuid[]", "token": "bigint", "tokens": "bigint[]", "worker": "uuid", "pid": "int",
     "kinds": "text[]", "queue": "text", "k": "int", "lease_seconds": "float8", "state": "text", "outcome": "text",
     "verb": "text", "activity": "text", "summaries": "text[]", "results": "text[]", "error_code": "text",
-    "error_message": "text", "delay": "float8", "bound": "int",
+    "error_message": "text", "delay": "float8", "bound": "int", "stack": "text", "activity_id": "uuid", "summary": "text",
+    "result": "text",
 }  # fmt: skip
 _STATEMENTS = {
     "claim": claim.CLAIM,
@@ -40,14 +41,16 @@ _STATEMENTS = {
     "hint_back": claim.HINT_BACK,
     "finish": end.END,
     "finish_claim": end.END_CLAIM,
+    "decide": end.DECIDE,
     "retry_later": end.RETRY_LATER,
     "release": end.RELEASE,
     "begin": end.BEGIN,
     "recover_one": recover.RECOVER_ONE,
-    "wrote": """select token from task_attempts where task_id = any(:ids) and token = any(:tokens)
-        and worker = :worker and pid = :pid and how = :state""",
+    "wrote": """select token, how from task_attempts where task_id = any(:ids) and token = any(:tokens)
+        and worker = :worker and pid = :pid""",
     "held": "select task_id::text, token from task_leases where worker = :worker and pid = :pid",
 }
+VERBS = {"succeeded": "succeed", "partially_succeeded": "partially_succeed", "failed": "fail"}
 _PARAMETER = re.compile(r"(?<!:):([a-z_]+)")
 
 # The pid alone may be another's by now.
@@ -184,6 +187,7 @@ class HotSession:
             "activity": how.activity,
             "error_code": how.error_code,
             "error_message": storable(how.error_message),
+            "stack": storable(how.stack),
         }
         rows = self._run("finish", values) if run_on is None else self._run("finish_claim", {**values, **vars(run_on)})
         return {row[3] for row in rows if row[0] == "ended"}, self._claimed(rows)
@@ -216,10 +220,19 @@ class HotSession:
             self._cursor.execute(HINT_NOTIFY)
         return rows[0][1], rows[0][2]
 
-    def wrote(self, leases: Sequence[Lease], how: str) -> set[int]:
-        """Those of these tokens whose attempt stands in history as ended by us this way: what a lost answer said."""
+    def decide(self, claimed: Claimed, *, summary: str | None, result: str | None) -> Ended | None:
+        """End a body that has returned by what its items and counters say; how it ended. None: the lease is lost."""
+        values = {"activity_id": str(claimed.activity_id), "summary": storable(summary), "result": result}
+        rows = self._run("decide", {**self._of(claimed.lease), **values})
+        if not rows:
+            return None
+        state, outcome, code, message, status = rows[0]
+        return Ended(VERBS[state], state, outcome, code, message, activity=status)
+
+    def wrote(self, leases: Sequence[Lease]) -> dict[int, str]:
+        """How these tokens stand in history, of those whose attempt was ended by us: what a lost answer said."""
         values = {"ids": [str(lease.task_id) for lease in leases], "tokens": [lease.token for lease in leases]}
-        return {row[0] for row in self._run("wrote", {**values, "state": how})}
+        return {row[0]: row[1] for row in self._run("wrote", values)}
 
     def end_session(self, backend: Backend) -> None:
         """See a lost session of ours off the server: only then does `held` tell all that its last statement did.

@@ -112,8 +112,27 @@ activities = Table(
     metadata,
     *(Column(n, Uuid, primary_key=n == "id") for n in ("id", "task_id", "parent_id")),
     *(Column(n, Text) for n in ("status", "initiator_type", "initiator_id", "initiator_name", "actor")),
-    *(Column(n, Text) for n in ("target_type", "target_id", "target_name", "context", "message")),
-    *(_time(n) for n in ("created_at", "executed_at", "ended_at")),
+    *(Column(n, Text) for n in ("target_type", "target_id", "target_name", "context")),
+    *(Column(n, Text) for n in ("message", "warning_message", "stack")),
+    *(_time(n) for n in ("created_at", "executed_at", "ended_at", "expires_at")),
+)
+activity_items = Table(
+    "activity_items",
+    metadata,
+    _key("id"),
+    _time("created_at"),
+    *(Column(n, Uuid) for n in ("activity_id", "source_id")),
+    *(Column(n, Text) for n in ("change", "object_type", "object_id", "object_name", "error_code", "error_message")),
+    Column("unhandled", Boolean),
+    *(Column(n, JSONB) for n in ("snapshot", "outcomes")),
+)
+activity_statistics = Table(
+    "activity_statistics",
+    metadata,
+    *(Column(n, Uuid, primary_key=True) for n in ("activity_id", "source_id")),
+    Column("change", Text, primary_key=True),
+    Column("nested", Boolean, primary_key=True),
+    *(Column(n, BigInteger) for n in ("objects", "errors", "unhandled")),
 )
 activity_phases = Table(
     "activity_phases",

@@ -15,7 +15,7 @@ _REQUEST = text(f"""with
           where id = :id and state in {PENDING} returning {CLOSED}),
     e as ({event("u", "'request_cancel'", note=":asked_by")}),
     dh as (delete from task_hints where task_id = any(array(select id from u))),
-    {closing("u", "'cancelled'")},
+    {closing("u", "'cancelled'", actor="cast(:asked_by as text)")},
     active as (select id, state from tasks where id = :id and state in {ACTIVE}
                and not exists (select 1 from task_stops s where s.task_id = tasks.id)),
     s as (insert into task_stops (task_id, asked_by, reason) select id, :asked_by, cast(:reason as text) from active),

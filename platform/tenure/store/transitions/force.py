@@ -10,6 +10,7 @@ from uuid import UUID
 from sqlalchemy import Connection, text
 
 from tenure.model.records import Ended
+from tenure.store.transitions.end import HOLDER
 from tenure.store.transitions.parts import CLOSED, HINT_NOTIFY, HINTED, attempt_row, closing, event, hint, of
 
 _GONE = "worker = :worker and pid = :pid and token = :token"
@@ -22,7 +23,7 @@ _END = text(f"""with
            where id {of("d", "task_id")} returning {CLOSED}),
     ea as ({attempt_row("d", ":state", code="cast(:error_code as text)", message="cast(:error_message as text)", forced="true")}),
     ee as ({event("eu", ":verb", token="(select token from d)", note="'forced'")}),
-    {closing("eu", ":activity")}
+    {closing("eu", "cast(:activity as text)", actor=HOLDER)}
     select id from eu""")
 
 _RELEASE = text(f"""with

@@ -55,21 +55,31 @@ def attempt_row(
     )
 
 
-def closing(source: str, activity: str) -> str:
+# More than one task, or one that is not its own, is in an activity. As a rule one look at an empty index.
+_SHARED = "exists (select 1 from tasks o where o.activity_id = activities.id and o.activity_id <> o.id)"
+
+
+def closing(source: str, activity: str, *, actor: str = "null::text", stack: str = "null::text") -> str:
     """What every terminal path does: redact params, end the activity, tell the execution.
 
-    `source` has id, activity_id, execution_id, keep_params, started_at. Several of its tasks may share an activity.
-    A shared activity ends with the last of its tasks, as that one does; for others the look costs one empty index.
+    `source` has CLOSED. `activity`: the status of an activity that is the task's own; a shared one ends with the last of
+    its tasks, by what became of all. Only an activity in progress is ended: the first who says so wins. `actor`: who
+    executed or ended it.
     """
+    reason = f"(select c.error_message from {source} c where c.activity_id = activities.id limit 1)"
+    started = f"(select min(c.started_at) from {source} c where c.activity_id = activities.id)"
+    ending = f"array(select id from {source})"
+    own = f"case when warning_message is null or {activity} <> 'complete' then {activity} else 'complete_with_warning' end"
     return f"""
     cp as (delete from task_params where task_id = any(array(select id from {source} where not keep_params))),
-    ca as (update activities set status = {activity}, ended_at = clock_timestamp(),
-              executed_at = coalesce(executed_at, (select min(c.started_at) from {source} c where c.activity_id = activities.id))
+    ca as (update activities set ended_at = clock_timestamp(),
+              executed_at = coalesce(executed_at, {started}, shared_start(id)), message = coalesce({reason}, message),
+              status = case when not {_SHARED} then {own} else shared_outcome(id, {ending},
+                  array(select state from {source} where activity_id = activities.id), warning_message is not null) end,
+              actor = coalesce({actor}, actor), stack = {stack}
            where id {of(source, "activity_id")} and status = 'in_progress'
-             and (not exists (select 1 from tasks o where o.activity_id = activities.id and o.activity_id <> o.id
-                              and o.finished_at is null)
-                  or activity_is_over(id, array(select id from {source})))),
+             and (not {_SHARED} or activity_is_over(id, {ending}))),
     cx as (insert into execution_due (execution_id) select execution_id from {source} where execution_id is not null)"""
 
 
-CLOSED = "id, state, outcome, activity_id, execution_id, keep_params, started_at"
+CLOSED = "id, state, outcome, activity_id, execution_id, keep_params, started_at, error_message"

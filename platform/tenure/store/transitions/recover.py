@@ -24,9 +24,9 @@ _LOST = {
 _MESSAGE = "'the worker that held it is gone; nothing it wrote after losing its lease was accepted'"
 _DISCONNECTED = "'its worker lost the database; nothing that was not committed before counts'"
 
-# Tasks that share an activity may meet different fates: it is cancelled only if all of them are.
-_ACTIVITY = """(select case when bool_and(e.state = 'cancelled') then 'cancelled' else 'failed' end
-                from ended e where e.activity_id = activities.id)"""
+_ACTIVITY = (
+    "(select e.state from ended e where e.activity_id = activities.id limit 1)"  # cancelled or failed, both alike
+)
 
 
 def _recover(lost: str, message: str = _MESSAGE) -> str:
@@ -49,13 +49,13 @@ def _recover(lost: str, message: str = _MESSAGE) -> str:
              redacted_at = case when f.fate <> 'queued' and not keep_params then clock_timestamp() end
           from fate f where tasks.id = f.id and tasks.state in {ACTIVE}
           returning tasks.id, state, outcome, activity_id, execution_id, keep_params, started_at, kind, queue, priority,
-                    scope, available_at),
+                    scope, available_at, error_message),
     ended as (select {CLOSED} from u where state <> 'queued'),
     again as (select {HINTED} from u where state = 'queued'),
     ra as ({attempt_row("d", "'lost'", code="'worker_lost'", message=message)}),
     re as ({event("u", "'recover'", token="(select token from d where d.task_id = u.id)", note="outcome")}),
     rh as ({hint("again")}),
-    {closing("ended", _ACTIVITY)}
+    {closing("ended", _ACTIVITY, actor="'recovery'")}
     select id, state, outcome from u"""
 
 
