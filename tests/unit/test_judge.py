@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import random
+from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 import pytest
 
+from tenure_records.computed import InvalidDocument
+from tenure_records.schemas import doubles
 from tenure_records.schemas.judge import Finding, compile_schema
+from tests.support.tasks import scale
 
 
 def findings(schema: dict[str, Any], document: str) -> list[tuple[str, str]]:
@@ -115,3 +121,68 @@ def test_draft_07_is_judged_by_its_own_rules() -> None:
         "additionalItems": False,
     }
     assert findings(schema, '["a", 1]') == [("", "additionalItems")]
+
+
+def _short_number(rng: random.Random) -> str:
+    """At most 15 digits: what is read as a double where that is exact."""
+    digits = str(rng.randrange(10 ** rng.randrange(1, 16)))
+    point = rng.randrange(len(digits) + 1)
+    return (
+        rng.choice(["", "-"]) + (digits[:point].lstrip("0") or "0") + ("." + digits[point:] if digits[point:] else "")
+    )
+
+
+def _neighbour(rng: random.Random, number: str) -> str:
+    """The same number, or one that differs in the last digit."""
+    sign, digits, exponent = Decimal(number).as_tuple()
+    moved = abs(int("".join(map(str, digits))) + rng.choice([-1, 0, 1]))
+    return format(Decimal((sign, tuple(map(int, str(moved))), int(exponent))), "f")
+
+
+def test_numbers_read_as_doubles_are_judged_as_fractions_compare() -> None:
+    rng = random.Random(7)
+    for _ in range(scale(20_000, 1_500)):
+        limit = _short_number(rng)
+        given = _neighbour(rng, limit) if rng.random() < 0.6 else _short_number(rng)
+        exact, bound = Fraction(given), Fraction(limit)
+        expected = {
+            f'{{"maximum": {limit}}}': exact <= bound,
+            f'{{"exclusiveMinimum": {limit}}}': exact > bound,
+            f'{{"enum": ["a", {limit}]}}': exact == bound,
+            f'{{"not": {{"const": {limit}}}}}': exact != bound,
+            '{"type": "integer"}': exact.denominator == 1,
+        }
+        if bound > 0:
+            expected[f'{{"multipleOf": {limit}}}'] = (exact / bound).denominator == 1
+        for schema, valid in expected.items():
+            assert (schema, given, compile_schema(schema).valid(given)) == (schema, given, valid)
+        assert compile_schema('{"uniqueItems": true}').valid(f"[{given}, {limit}]") is (exact != bound)
+
+
+@pytest.mark.parametrize(
+    "number", ["1e-330", "0.1234567890123456", "1234567890123456.5", "1e309", "1E-330", "-2.5e-990"]
+)
+def test_a_number_that_no_double_keeps_is_not_read_as_one(number: str) -> None:
+    for text in (number, f"[{number}]", f'{{"a": {number}, "b": 1.5}}'):
+        with pytest.raises(ValueError):  # noqa: PT011 - of whatever kind: the exact reader takes over
+            doubles.read(text)
+    assert not compile_schema('{"const": 0}').valid(number)
+    assert compile_schema(f'{{"const": {number}}}').valid(number)
+
+
+def test_a_schema_of_longer_numbers_has_its_documents_read_exactly() -> None:
+    close = '{"maximum": 0.30000000000000004, "minimum": 0.30000000000000002}'
+    assert not compile_schema(close).valid("0.3")
+    assert compile_schema(close).valid("0.30000000000000003")
+    assert compile_schema('{"not": {"const": 9007199254740993}}').valid("9007199254740992.0")
+
+
+@pytest.mark.parametrize("schema", ["{}", '{"maximum": 0.12345678901234567}'], ids=["doubles", "exact"])
+@pytest.mark.parametrize(
+    "text",
+    ["{", "", "NaN", "[1,]", '"\ud800"', r'"\ud800"', r'"\u0000"', "[" * 201 + "]" * 201, "[" * 100_000, "1e999999"],
+)
+def test_what_cannot_be_stored_is_not_judged(schema: str, text: str) -> None:
+    for ask in (compile_schema(schema).valid, compile_schema(schema).judge):
+        with pytest.raises(InvalidDocument):
+            ask(text)

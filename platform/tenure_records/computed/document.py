@@ -58,10 +58,11 @@ def decode(text: str | bytes) -> JsonValue:
         raise _out_of_range() from None
     except (msgspec.DecodeError, UnicodeError):
         value = _decode_slowly(text)
-    return _storable(text, value)
+    return storable(text, value)
 
 
-def _storable(text: str | bytes, value: JsonValue) -> JsonValue:
+def storable(text: str | bytes, value: JsonValue) -> JsonValue:
+    """The value of this text, unless it is nested too deep or holds NUL. Raises DocumentTooDeep, NulCharacter."""
     if len(text) > _SHALLOW and _openers(text) > MAX_DEPTH and _deeper_than(value, MAX_DEPTH):
         raise _too_deep()
     if _may_hold_nul(text) and any("\0" in string for string in _strings(value)):
@@ -80,7 +81,7 @@ def decode_ordinary(text: str) -> JsonValue:
         raise NumberOutOfRange("the document holds a number of more than 800 digits") from None
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         return decode(text)
-    return _storable(text, value)
+    return storable(text, value)
 
 
 def decode_new(text: str | bytes) -> JsonValue:
@@ -97,7 +98,7 @@ def decode_new(text: str | bytes) -> JsonValue:
         value = decode(text)
     if len(text) > _NEW_DIGITS and _holds_endless_digits(text) and any(map(_beyond_limit, _scalars(value))):
         raise _beyond_double()
-    return _storable(text, value)
+    return storable(text, value)
 
 
 def _decode_slowly(text: str | bytes) -> JsonValue:

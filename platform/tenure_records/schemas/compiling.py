@@ -16,6 +16,7 @@ from tenure.model.errors import shortened
 from tenure_records.computed import InvalidDocument, JsonValue, decode
 from tenure_records.errors import SchemaRefused
 
+from . import doubles
 from .alone import with_exact_divisors
 from .bounds import SCHEMA_BYTES, SCHEMA_DEPTH
 from .cost import cost
@@ -35,13 +36,14 @@ _CLASSES: Final = {
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Compiled:
-    """One schema: its text, the library's validator for it, and what it may cost."""
+    """One schema: its text, the library's validator for it, what it may cost, and whether doubles are exact enough for it."""
 
     text: str
     validator: jsonschema_rs.Validator
     validator_class: type[jsonschema_rs.Validator]
     cost: Cost
     whole_divisors: list[Path]
+    doubles: bool
 
 
 _ENCODER: Final = msgspec.json.Encoder(decimal_format="number")
@@ -79,7 +81,7 @@ def compiled(text: str) -> Compiled:
         _refuse(error, draft)
     except ValueError as error:
         raise SchemaRefused(f"the schema is refused: {shortened(error)}") from None
-    return Compiled(text, made, _CLASSES[draft], worst, divisors)
+    return Compiled(text, made, _CLASSES[draft], worst, divisors, doubles.suits(found))
 
 
 def _divides_by_whole(place: Place) -> bool:

@@ -1,4 +1,4 @@
-"""Whether a stored document fits a schema, and where it does not. Numbers are exact: int or Decimal, never a float.
+"""Whether a stored document fits a schema, and where it does not. Numbers are exact: nothing is ever rounded.
 
 `format` and the content keywords are annotations: they refuse nothing, in either draft.
 """
@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
-from tenure_records.computed import JsonValue, NumberOutOfRange, decode, decode_ordinary
+from tenure_records.computed import InvalidDocument, JsonValue, NumberOutOfRange, decode, decode_ordinary
 from tenure_records.errors import SchemaRefused, Uninspectable
 
+from . import doubles
 from .alone import broken_rules
 from .aside import ASIDE, Places
 from .bounds import COMPILED, FINDINGS
@@ -80,6 +81,14 @@ class Judge:
 
     def _here(self, text: str) -> JsonValue | object:
         """The document to be judged in this process, or _ASIDE for one whose worst case is too slow for that."""
+        if self._schema.doubles:
+            try:
+                document: JsonValue = doubles.read(text)
+                return document if self._budget.admits(text) else _ASIDE
+            except InvalidDocument:
+                raise
+            except (ValueError, RecursionError):
+                pass
         try:
             document = decode_ordinary(text)
         except NumberOutOfRange:
