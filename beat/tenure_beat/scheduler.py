@@ -22,7 +22,7 @@ from tenure.runtime.http import Endpoint
 from tenure.runtime.metrics import Figures, Metrics
 from tenure.runtime.service import Runner, Service, join
 from tenure.runtime.shutdown import Shutdown
-from tenure.services import net
+from tenure.services import net, reaper
 from tenure.services.housekeeping import PACE as HOUSEKEEPING_PACE
 from tenure.services.housekeeping import STEPS, Housekeeping
 from tenure.services.net import SafetyNet
@@ -35,7 +35,6 @@ from tenure_beat.paced import Paced
 from tenure_beat.presence import Presence
 
 T_FINAL = 22.0  # s to join every service thread; the platform's grace is 30
-RECOVERY_PACE = 5.0  # s between looks for stale leases: workers look every second, this is for when there are none
 TICK = 5.0  # s between looks at our own loops
 # A replica frozen inside a transaction must not hold rows from the others.
 SESSION = "-c lock_timeout=1000 -c idle_in_transaction_session_timeout=500"
@@ -45,10 +44,11 @@ def services(found: Settings, boot: Boot, metrics: Metrics) -> list[Paced]:
     """What a beat runs, each in a thread of its own: one that waits for the database holds up no other."""
     domains = [step for _, step in plugins.loaded("tenure.housekeeping")]
     return [
-        Paced(Scheduler(found, registry.load(found.kind_packages), options=SESSION)),
+        Paced(Scheduler(found, registry.load(found.kind_packages), options=SESSION, started=metrics.occurred)),
         Paced(Presence(found, boot, options=SESSION), presence.PACE),
         Paced(
-            Reaper(found, options=SESSION, recovered=lambda fate: metrics.recovered.labels(fate).inc()), RECOVERY_PACE
+            Reaper(found, options=SESSION, recovered=lambda fate: metrics.recovered.labels(fate).inc()),
+            reaper.BEAT_PACE,
         ),
         Paced(SafetyNet(found, options=SESSION), net.PACE),
         Paced(Housekeeping(found, [*STEPS, *domains], options=SESSION), HOUSEKEEPING_PACE),

@@ -192,7 +192,7 @@ def _existing(database: Connection, spec: KindSpec, wanted: submitting.Submissio
 
 def get(connection: AnyConnection, task_id: UUID) -> dict[str, Any]:
     """One task whole: id, kind, state, outcome, attempt, crashes, counters, checkpoint, lease, error, summary,
-    timestamps, result, stop, history[], attempts[]. Raises NoSuchTask."""
+    timestamps, result, stop, history[], attempts[]; execution_id and group (from 0) of a schedule's step. Raises NoSuchTask."""
     database = connection_of(connection)
     row = reads.one(database, task_id)
     if row is None:
@@ -229,6 +229,8 @@ def get(connection: AnyConnection, task_id: UUID) -> dict[str, Any]:
         "result": reads.result(database, task_id),
         "stops": reads.stops(database, task_id),
         "retry_of": row["retry_of"],
+        "execution_id": row["execution_id"],
+        "group": row["step_index"],
         "activity_id": row["activity_id"],
         "timestamps": {name: row[name] for name in stamps},
         "history": reads.history(database, task_id),
@@ -272,13 +274,14 @@ def tasks(
     states: Sequence[State] = (),
     submitter: str | None = None,
     labels: Mapping[str, str] | None = None,
+    execution: UUID | None = None,
     before: UUID | None = None,
     limit: int = 100,
 ) -> list[dict[str, Any]]:
     """Task rows, newest first; `before` (an id) continues a listing."""
     return reads.listing(
         connection_of(connection), kind=kind, states=[s.value for s in states], submitter=submitter,
-        labels=dict(labels) if labels else None, before=before, limit=limit,
+        labels=dict(labels) if labels else None, execution=execution, before=before, limit=limit,
     )  # fmt: skip
 
 

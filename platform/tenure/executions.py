@@ -6,6 +6,7 @@ pass over the row meanwhile.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -14,6 +15,7 @@ from sqlalchemy import Connection
 
 from tenure import registry, settings
 from tenure.caller import AnyConnection, connection_of
+from tenure.checked import CheckedStep, Checks
 from tenure.model import requests
 from tenure.model.errors import (
     NoSuchExecution,
@@ -27,7 +29,7 @@ from tenure.model.errors import (
 from tenure.model.executions import UNFINISHED, ExecutionState, Trigger
 from tenure.model.records import Initiator
 from tenure.model.recurrence import occurrences
-from tenure.starting import Start, admitted, prepare, write
+from tenure.starting import Start, admitted, prepare, within_limits, write
 from tenure.store import execution_reads as reads
 from tenure.store import executions
 from tenure.store import schedules as store
@@ -52,10 +54,8 @@ def run_now(connection: AnyConnection, name: str, *, initiator: Initiator) -> UU
         raise ScheduleOverlaps(
             f"execution {active.waiting or active.running} of schedule {name} has not ended: wait for it, or cancel it"
         )
-    start = _prepared(found, store.now(database), Trigger.MANUAL, initiator, state)
-    if start.execution.state is ExecutionState.FAILED:
-        raise Refused(f"schedule {name} cannot be run: {start.execution.reason}")
-    write(database, [start])
+    start = prepare(found, store.now(database), Trigger.MANUAL, initiator, state, _steps(found))
+    _write(database, found, [start])
     return start.execution.id
 
 
@@ -76,18 +76,15 @@ def backfill(
     moments = _moments(found, start, end, now)
     known = executions.known(database, found.id, moments)
     active = executions.active(database, [found.id]).get(found.id)
-    starts: list[Start] = []
+    starts, steps = list[Start](), _steps(found)
     for moment in moments:
         if moment in known:
             continue
         state = admitted(found.spec.overlap, active, catching_up=True)
-        made = _prepared(found, moment, Trigger.BACKFILL, initiator, state)
-        if made.execution.state is ExecutionState.FAILED:
-            raise Refused(f"schedule {name} cannot be run: {made.execution.reason}")
-        starts.append(made)
-        active = active or executions.Active(made.execution.id, None)
-    done = write(database, starts)
-    return [one.execution.id for one in starts if one.execution.id in done]
+        starts.append(prepare(found, moment, Trigger.BACKFILL, initiator, state, steps))
+        active = active or executions.Active(starts[-1].execution.id, None)
+    made = _write(database, found, starts)
+    return [one.execution.id for one in starts if one.execution.id in made]
 
 
 def _moments(found: Schedule, start: datetime, end: datetime, now: datetime) -> list[datetime]:
@@ -147,15 +144,25 @@ def held(database: Connection, name: str) -> Schedule:
     """The schedule, its row held until the transaction ends. Raises NoSuchSchedule."""
     found = store.by_name(database, name, locked=True)
     if found is None:
-        raise NoSuchSchedule(f"no schedule {shortened(name)!r}: `tenure schedules list` shows all")
+        raise NoSuchSchedule(no_such(name))
     return found
 
 
-def _prepared(
-    found: Schedule, due_at: datetime, trigger: Trigger, initiator: Initiator, state: ExecutionState
-) -> Start:
+def no_such(name: str) -> str:
+    """What to say of an unknown schedule."""
+    return f"no schedule {shortened(name)!r} that could be changed or run: `tenure schedules list` shows all"
+
+
+def _steps(found: Schedule) -> Sequence[CheckedStep]:
     known = settings.load()
-    return prepare(
-        found, due_at, trigger, initiator, state,
-        registry=registry.load(known.kind_packages), params_bytes=known.params_bytes,
-    )  # fmt: skip
+    steps = Checks(registry.load(known.kind_packages), known.params_bytes).of(found)
+    if isinstance(steps, str):
+        raise Refused(f"schedule {found.name} cannot be run: {steps}")
+    return steps
+
+
+def _write(database: Connection, found: Schedule, starts: Sequence[Start]) -> set[UUID]:
+    for start in within_limits(database, starts):
+        if start.execution.state is ExecutionState.FAILED:
+            raise Refused(f"schedule {found.name} cannot be run: {start.execution.reason}")
+    return write(database, starts)

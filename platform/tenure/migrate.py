@@ -36,10 +36,13 @@ def revision(connection: Connection) -> str | None:
 
 
 def migrate(url: str) -> Migrated:
-    """Bring the database to the newest revision; waits while another migration holds the lock. Safe to run again.
+    """Bring the database to the newest revision and seed the built-in schedules; waits while another migration holds the
+    lock. Safe to run again.
 
     Raises DatabaseUnavailable, CredentialsRejected, or SchemaMismatch when the database is newer than this code.
     """
+    from tenure.built_in import seed  # what it needs is slow to import, and every command checks the revision
+
     engine = engine_for(url, application="tenure migrate")
     try:
         with reachable(engine) as connection:
@@ -52,6 +55,9 @@ def migrate(url: str) -> Migrated:
             connection.commit()
             after = revision(connection)
             assert after is not None
+            # Under the same lock: two that seed at once would each find nothing there.
+            seed(connection)
+            connection.commit()
             return Migrated(before, after)
     finally:
         engine.dispose()  # closes the session, and with it the lock

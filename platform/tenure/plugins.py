@@ -4,6 +4,7 @@
 `tenure.housekeeping`: a services.housekeeping.Step, run every minute by beat in a transaction of its own.
 `tenure.retention`: a condition (SQL) on an ended task {t}, under which retention keeps it.
 `tenure.schedule_sources`: callable(reference, Registry) → model.definitions.Taken, schedules of another scheduler.
+`tenure.schedules`: a ScheduleSpec, or several in a sequence, that `tenure migrate` seeds as built-in schedules.
 `tenure.startup`: callable(Settings) → None, run once after the gate and before anything is consumed (recover, warm).
 """
 

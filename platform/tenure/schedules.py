@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from sqlalchemy import Connection
 from uuid_utils.compat import uuid7
 
 from tenure import defining
@@ -15,7 +16,7 @@ from tenure.caller import AnyConnection, connection_of
 from tenure.executions import backfill as backfill
 from tenure.executions import cancel_execution as cancel_execution
 from tenure.executions import execution as execution
-from tenure.executions import held
+from tenure.executions import held, no_such
 from tenure.executions import run_now as run_now
 from tenure.model import requests
 from tenure.model.definitions import ScheduleSpec
@@ -82,25 +83,32 @@ def change(
         raise RevisionConflict(f"schedule {name} is at revision {before.revision}, not {revision}: look at it again")
     if before.built_in and spec.steps != before.spec.steps:
         raise ScheduleIsBuiltIn(f"schedule {name} is built in: its steps cannot be changed")
+    return _replace(database, before, spec, origin=before.origin if origin is None else origin, by=str(initiator))
+
+
+def reseed(connection: AnyConnection, before: Schedule, spec: ScheduleSpec, *, initiator: Initiator) -> int:
+    """Bring the steps of a built-in schedule to those of `spec`, and nothing else; the new revision."""
+    wanted = before.spec.model_copy(update={"steps": spec.steps})
+    return _replace(connection_of(connection), before, wanted, origin=before.origin, by=str(initiator))
+
+
+def _replace(database: Connection, before: Schedule, spec: ScheduleSpec, *, origin: str, by: str) -> int:
     now = store.now(database)
     same = store.recurs(spec) == store.recurs(before.spec)
     anchor = before.anchor if same else now
     next_run_at = _first_after(spec, now, anchor)
     if same and spec.enabled and before.next_run_at is not None:
         next_run_at = before.next_run_at
-    kept_by = before.origin if origin is None else origin
-    if not store.change(
-        database, before, spec, anchor=anchor, next_run_at=next_run_at, origin=kept_by, by=str(initiator)
-    ):
-        raise RevisionConflict(f"schedule {name} was changed meanwhile: look at it again")
-    return revision + 1
+    if not store.change(database, before, spec, anchor=anchor, next_run_at=next_run_at, origin=origin, by=by):
+        raise RevisionConflict(f"schedule {before.name} was changed meanwhile: look at it again")
+    return before.revision + 1
 
 
 def get(connection: AnyConnection, name: str) -> Schedule:
     """One schedule. Raises NoSuchSchedule."""
     found = store.by_name(connection_of(connection), name)
     if found is None:
-        raise NoSuchSchedule(f"no schedule {shortened(name)!r}: `tenure schedules list` shows all")
+        raise NoSuchSchedule(no_such(name))
     return found
 
 

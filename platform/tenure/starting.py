@@ -5,7 +5,6 @@ A step that cannot be submitted makes the execution `failed` with the reason; no
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -17,13 +16,10 @@ from sqlalchemy import Connection
 from uuid_utils.compat import uuid7
 
 from tenure.batch import limit_key, limit_reached
-from tenure.model import requests
-from tenure.model.definitions import StepSpec
-from tenure.model.errors import KindIsInternal, TenureError
+from tenure.checked import CheckedStep
 from tenure.model.executions import ExecutionState, PlanStep, Trigger
 from tenure.model.kinds import KindSpec
 from tenure.model.records import Initiator
-from tenure.registry import Registry
 from tenure.store import executions
 from tenure.store.executions import Active, NewExecution
 from tenure.store.schedules import Schedule
@@ -66,23 +62,19 @@ def prepare(
     trigger: Trigger,
     initiator: Initiator,
     state: ExecutionState,
-    *,
-    registry: Registry,
-    params_bytes: int,
+    steps: Sequence[CheckedStep] | str,
 ) -> Start:
-    """An execution of this schedule as it is now; `failed` with its reason where a step cannot be submitted."""
+    """An execution of this schedule as it is now; `failed` where its steps cannot be submitted: then `steps` says why."""
     execution = NewExecution(
         UUID(bytes=uuid7().bytes), schedule.id, schedule.name, trigger, due_at, state, (), initiator
     )
     start = Start(execution)
     if state is ExecutionState.SKIPPED:
         return start
-    try:
-        placed = [(at, step) for at, group in enumerate(schedule.spec.steps) for step in group]
-        tasks = [_task(start, schedule, at, step, registry, params_bytes) for at, step in placed]
-    except TenureError as error:
-        return start.refused(requests.storable(str(error)) or "")
-    return Start(replace(execution, plan=_plan(schedule, [task for _, task in tasks])), tuple(tasks))
+    if isinstance(steps, str):
+        return start.refused(steps)
+    tasks = tuple((step.spec, _task(execution, step)) for step in steps)
+    return Start(replace(execution, plan=_plan(schedule, [task for _, task in tasks])), tasks)
 
 
 def _plan(schedule: Schedule, tasks: Sequence[StepTask]) -> list[list[PlanStep]]:
@@ -98,28 +90,21 @@ def _planned(on_failure: Literal["stop", "continue"], task: StepTask) -> PlanSte
     return PlanStep(task.id, task.kind, on_failure, task.deadline)
 
 
-def _task(
-    start: Start, schedule: Schedule, at: int, step: StepSpec, registry: Registry, params_bytes: int
-) -> tuple[KindSpec, StepTask]:
-    spec = registry.spec(step.kind)
-    if spec.internal is not None and not schedule.built_in:
-        raise KindIsInternal(f"kind {spec.name} is internal: use {spec.internal}")
-    # What a kind's own check says may quote the value: not for a row that is kept.
-    body = requests.encode(spec, spec.validate(step.params, own_checks=False), params_bytes)
-    first = start.execution.state is ExecutionState.RUNNING and at == 0
-    return spec, StepTask(
+def _task(execution: NewExecution, checked: CheckedStep) -> StepTask:
+    spec, step = checked.spec, checked.step
+    return StepTask(
         id=UUID(bytes=uuid7().bytes),
-        execution_id=start.execution.id,
-        group_index=at,
+        execution_id=execution.id,
+        group_index=checked.group_index,
         kind=spec.name,
         queue=step.queue or spec.queue,
         priority=spec.priority if step.priority is None else step.priority,
-        params=body,
+        params=checked.body,
         params_version=spec.version,
-        request_hash=hashlib.sha256(body.encode()).hexdigest(),
-        submitter=f"schedule {schedule.name}",
-        initiator=start.execution.initiator,
-        context=f"schedule {schedule.name}, group {at + 1}",
+        request_hash=checked.digest,
+        submitter=f"schedule {execution.schedule_name}",
+        initiator=execution.initiator,
+        context=f"schedule {execution.schedule_name}, group {checked.group_index + 1}",
         labels=step.labels,
         scope=spec.scope if step.scope is None else step.scope,
         exclusive=spec.exclusive if step.exclusive is None else step.exclusive,
@@ -129,20 +114,20 @@ def _task(
         on_lost=spec.on_lost,
         keep_params=spec.keep_params is not None,
         plans=spec.plans,
-        waiting=not first,
+        waiting=execution.state is not ExecutionState.RUNNING or checked.group_index > 0,
     )
 
 
 def write(connection: Connection, starts: Sequence[Start]) -> set[UUID]:
     """Write executions with all their tasks; the ids of those made. The others' due time has an execution already."""
-    starts = _within_limits(connection, starts)
     made = executions.insert(connection, [start.execution for start in starts])
     submit_steps(connection, [task for start in starts if start.execution.id in made for _, task in start.tasks])
     return made
 
 
-def _within_limits(connection: Connection, starts: Sequence[Start]) -> Sequence[Start]:
-    """Kinds may declare how many tasks of one submitter are active: what exceeds that cannot start."""
+def within_limits(connection: Connection, starts: Sequence[Start]) -> Sequence[Start]:
+    """Kinds may declare how many tasks of one submitter are active: what exceeds that is `failed`. Before `write`, in
+    its transaction: what was counted stays true until then."""
     limited = {
         limit_key(spec, task.submitter): (spec, task.submitter)
         for start in starts

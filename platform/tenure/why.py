@@ -13,7 +13,7 @@ from tenure.model.errors import NoSuchTask
 from tenure.model.states import ACTIVE, TERMINAL, State
 from tenure.store import settings as runtime_settings
 from tenure.store import why as store
-from tenure.why_rules import Reason, refusals
+from tenure.why_rules import Reason, refusals, waits
 
 
 def why(connection: Connection | Session, task_id: UUID) -> dict[str, Any]:
@@ -34,6 +34,8 @@ def why(connection: Connection | Session, task_id: UUID) -> dict[str, Any]:
         "overdue": overdue,
     }
     holder = store.holder(database, task_id)
+    if facts["state"] == State.WAITING:
+        facts["turn"] = store.turn(database, task_id)
     if facts["state"] == State.QUEUED:
         facts["handed_back"] = store.handed_back(database, task_id)
     shown = ("id", "kind", "queue", "scope", "state", "outcome", "claimable", "ahead", "limits")
@@ -54,6 +56,8 @@ def reasons(facts: dict[str, Any], holder: dict[str, Any] | None) -> list[Reason
     if state in ACTIVE:
         return list(_active(facts, holder))
     found = [*_blocked(facts, state), *refusals(facts)]
+    if state is State.WAITING:
+        return found  # whether a worker would take it is asked when its turn has come
     if not found and state is State.QUEUED and not facts["claimable"]:
         found = [("refused", "a claim refuses it for a reason this version of `why` does not name")]
     return found + list(_unserved(facts)) or [_next(facts)]
@@ -89,7 +93,7 @@ def _blocked(facts: dict[str, Any], state: State) -> Iterator[Reason]:
     if facts["past_start_by"]:
         yield "start_by_passed", f"it had to start by {facts['start_by']:%Y-%m-%d %H:%M:%SZ}: the next sweep ends it"
     if state is State.WAITING:
-        yield "waiting", "the turn of its step group has not come"
+        yield "waiting", waits(facts.get("turn"))
     elif (state is State.SCHEDULED or facts["early"]) and facts["due_in"] > 0:
         again = f" (attempt {facts['attempt']} of {facts['max_attempts']} failed)" if facts["attempt"] else ""
         yield "not_due", f"it is not due for another {facts['due_in']:.0f} s{again}"

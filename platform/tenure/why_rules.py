@@ -40,3 +40,19 @@ def _beside(facts: dict[str, Any]) -> Reason:
     if facts["refusal"] == "exclusive_waiting":
         return "exclusive_waiting", f"{who} waits to run alone {where}: nothing else starts before it has"
     return "not_alone", f"it is exclusive and must run alone {where}, beside it runs {who}"
+
+
+def waits(turn: dict[str, Any] | None) -> str:
+    """Pure: for whose end a task of a later step group waits."""
+    if turn is None:
+        return "the turn of its step group has not come"
+    of = f"execution {turn['execution_id']} of schedule {turn['schedule_name']}"
+    place = f"it is of group {turn['step_index'] + 1} of {turn['groups']} of {of}"
+    if turn["execution_state"] == "waiting":
+        behind = f": it starts after execution {turn['behind']}" if turn["behind"] else ": it starts within a second"
+        return f"{place}, which has not started{behind}"
+    if turn["execution_state"] == "cancelling":
+        return f"{place}, which is being cancelled: it ends within a second"
+    if turn["before"]:
+        return f"{place}; {turn['before']} tasks of the groups before it have not ended"
+    return f"{place}; the groups before it have ended: it is queued within half a minute, if a worker or beat runs"

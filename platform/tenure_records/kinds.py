@@ -87,3 +87,11 @@ RECORDS_RETENTION = KindSpec(
     on_shutdown="release",
     keep_params="they name a class and say whether it was a dry run",
 )
+
+RECORDS_REVALIDATION = KindSpec(
+    "records.revalidation",
+    queue="default",
+    max_attempts=5,
+    on_lost="resume",
+    on_shutdown="release",
+)

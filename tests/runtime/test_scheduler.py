@@ -10,6 +10,7 @@ from sqlalchemy import text
 
 from tenure import schedules
 from tenure.registry import Registry
+from tenure.services.firing import TASKS
 from tests.support import schedules as made
 from tests.support import tasks
 from tests.support.databases import Database
@@ -183,6 +184,35 @@ def test_one_schedule_that_the_database_refuses_holds_up_no_other(database: Data
     assert tasks.value(database, "select count(*) from schedules where next_run_at <= clock_timestamp()") == 0
 
 
+def test_what_is_due_beyond_one_transaction_is_fired_by_the_next(database: Database) -> None:
+    """However much is due, a transaction holds its rows briefly, and nothing is left out or twice."""
+    for name in ("one", "two", "three"):
+        made.add(database, name, ["step.ok"] * 90, "step.fails", overlap="allow", misfire="all", at_most=4)
+        made.let_come(database, name, ago=timedelta(seconds=270))  # four late ones and one in time, of 91 tasks each
+    counts = []
+    with made.scheduler(database) as service:
+        while service.run_once() == 0.0:
+            counts.append(tasks.value(database, "select count(*) from tasks"))
+    steps = [after - before for before, after in zip([0, *counts], counts, strict=False)]
+    assert sum(steps) == 15 * 91
+    assert max(steps) < TASKS + 91, "an execution is written whole"
+    assert len(steps) >= 3
+    due = made.rows(database, "select schedule_name, count(distinct due_at), count(*) from executions group by 1")
+    assert sorted(due) == [("one", 5, 5), ("three", 5, 5), ("two", 5, 5)]
+
+
+def test_several_due_at_once_are_claimed_in_one_transaction_as_far_as_there_is_room(database: Database) -> None:
+    for number in range(12):
+        made.add(database, f"{number}", ["step.ok"] * 100, overlap="allow")
+        made.let_come(database, f"{number}")
+    with made.scheduler(database) as service:
+        assert service.run_once() == 0.0
+        assert len(made.executions(database)) == 5
+        while service.run_once() == 0.0:
+            pass
+    assert len(made.executions(database)) == 12
+
+
 def test_the_active_limit_of_a_kind_holds_for_schedules_too(database: Database) -> None:
     made.add(database, "nightly", "step.limited", overlap="allow")
     made.let_come(database)
@@ -202,6 +232,17 @@ def test_a_beat_that_knows_no_kind_starts_nothing_in_silence(database: Database)
         service.run_once()
     ((state, reason),) = made.executions(database)
     assert (state, "known here are none" in str(reason)) == ("failed", True)
+
+
+def test_whoever_counts_is_told_of_each_occurrence_its_state_and_how_late_it_is(database: Database) -> None:
+    told: list[tuple[str, float]] = []
+    made.add(database)
+    for _ in range(2):
+        made.let_come(database, ago=timedelta(seconds=3))
+        with made.scheduler(database, started=lambda state, late: told.append((state, late))) as service:
+            service.run_once()
+    assert [state for state, _ in told] == ["running", "skipped"]
+    assert all(3.0 <= late < 4.0 for _, late in told)
 
 
 class TestOverlap:

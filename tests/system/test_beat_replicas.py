@@ -75,19 +75,19 @@ def replicas(tmp_path: Path, database: Database, broker_url: str) -> Iterator[li
 
 def disturb(replicas: list[Replica], chance: random.Random) -> str | None:
     """One random act on one replica, as long as another one is left that fires."""
-    one = chance.choice(replicas)
-    others = [other for other in replicas if other is not one and other.fires]
-    if one.process.process.poll() is not None:
-        one.start()
-        return "start"
-    if one.frozen:
-        one.thaw()
-        return "thaw"
-    if not one.fires or not others:
-        return None
-    act = chance.choice(["kill", "freeze", "freeze"])
-    getattr(one, act)()
-    return act
+    for one in chance.sample(replicas, len(replicas)):
+        others = [other for other in replicas if other is not one and other.fires]
+        if one.process.process.poll() is not None:
+            act = "start"
+        elif one.frozen:
+            act = "thaw"
+        elif one.fires and others:
+            act = chance.choice(["kill", "freeze", "freeze", "freeze"])
+        else:
+            continue  # it has just been started, or is the last one that fires
+        getattr(one, act)()
+        return act
+    return None
 
 
 @pytest.mark.timeout(600)

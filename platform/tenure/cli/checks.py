@@ -77,7 +77,7 @@ def _broker() -> Check:
 def _database() -> Iterator[Check]:
     from tenure.cli.failures import as_ours
 
-    names = ("PostgreSQL", "clock", "schema", "partitions", "transactions", "workers", "leases", "backlog")
+    names = ("PostgreSQL", "clock", "schema", "partitions", "transactions", "workers", "leases", "schedules", "backlog")
     done: set[str] = set()
     try:
         with frame.connected(frame.database_url()) as connection:
@@ -104,4 +104,5 @@ def _of(connection: Connection) -> Iterator[Check]:
         yield checks.partitions(connection)
         yield checks.workers(connection)
         yield checks.leases(connection)
+        yield checks.schedules(connection)
         yield checks.backlog(connection)

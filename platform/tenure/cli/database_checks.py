@@ -105,6 +105,15 @@ def leases(connection: Connection) -> Check:
     return ok("leases", "none expired, no due task left behind")
 
 
+def schedules(connection: Connection) -> Check:
+    """Due schedules that nobody fires."""
+    late, longest = diagnosis.late_schedules(connection)
+    if late:
+        finding = f"{late} are due and not fired, for up to {ago(longest)}"
+        return Check("schedules", "wrong", finding, "no beat fires them: start `tenure beat`, or look at its log")
+    return ok("schedules", "none is overdue")
+
+
 def backlog(connection: Connection) -> Check:
     """Queued tasks that no live worker would take, and those that a pause holds: a worker would not help these."""
     overdue = runtime_settings.value(connection, runtime_settings.WORKER_OVERDUE)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from tenure.cli.output import Json, plain, print_fields, print_json, print_table, say
 from tenure.model.durations import write_duration
+
+if TYPE_CHECKING:
+    from tenure.built_in import BeatService
 
 app = typer.Typer(
     no_args_is_help=True, help="What runs by the clock: add, look at, run, hold back.", rich_markup_mode="rich"
@@ -26,12 +29,14 @@ def add_to(app: typer.Typer) -> None:
 def list_schedules(as_json: Json = False) -> None:
     """List schedules: when each is due next, and how its last execution stands."""
     from tenure import schedules
+    from tenure.built_in import SERVICES
     from tenure.cli.frame import database
     from tenure.store.execution_reads import last_states
 
     with database() as connection:
         last = last_states(connection)
         rows = [{**schedules.described(one), "last_state": last.get(one.id)} for one in schedules.listing(connection)]
+    rows += [_service(one) for one in SERVICES]
     if as_json:
         print_json(rows)
         return
@@ -41,6 +46,15 @@ def list_schedules(as_json: Json = False) -> None:
         empty="no schedules: `tenure schedules add NAME --every 90s --step KIND`",
         gives_way={"Steps": 12, "Last": 0},
     )
+
+
+def _service(one: BeatService) -> dict[str, Any]:
+    """A loop of beat itself, in the form of a schedule without steps: it makes no task and cannot be changed."""
+    return {
+        "id": None, "name": one.name, "description": one.description, "cron": None, "zone": None, "every": one.every,
+        "manual": False, "steps": [], "enabled": True, "paused_by": None, "paused_reason": None, "built_in": True,
+        "service": True, "origin": "", "missed": 0, "next_run_at": None, "last_state": None,
+    }  # fmt: skip
 
 
 def recurs(row: dict[str, Any]) -> str:
@@ -63,7 +77,7 @@ def _notes(row: dict[str, Any]) -> str:
     said = (
         "" if row["enabled"] else "disabled",
         f"paused by {row['paused_by']}{reason}" if row["paused_by"] else "",
-        "built in" if row["built_in"] else "",
+        "built in, every beat does it" if row.get("service") else "built in" if row["built_in"] else "",
         f"kept by {row['origin']}" if row["origin"] else "",
         f"{row['missed']} missed" if row["missed"] else "",
     )

@@ -15,7 +15,7 @@ app = typer.Typer(no_args_is_help=True, help="Submit, look at, stop and repeat t
 TaskId = Annotated[UUID, typer.Argument(parser=values.an_id, metavar="ID", help="The id of the task.")]
 _LISTED = (
     "id", "kind", "queue", "priority", "state", "outcome", "attempt", "max_attempts", "crashes", "labels", "scope",
-    "submitter", "error_code", "error_message", "summary", "retry_of", "activity_id", "created_at", "available_at",
+    "submitter", "error_code", "error_message", "summary", "retry_of", "execution_id", "activity_id", "created_at", "available_at",
     "start_by", "deadline", "started_at", "finished_at",
 )  # fmt: skip
 
@@ -33,6 +33,9 @@ def list_tasks(
     label: Annotated[
         list[str] | None, typer.Option(metavar="NAME=VALUE", help="Only with this label; may be repeated.")
     ] = None,
+    execution: Annotated[
+        UUID | None, typer.Option(parser=values.an_id, metavar="ID", help="Only those of this execution of a schedule.")
+    ] = None,
     limit: Annotated[int, typer.Option(min=1, max=10_000, help="At most so many.")] = 50,
     before: Annotated[
         UUID | None, typer.Option(parser=values.an_id, metavar="ID", help="Go on below this task of an earlier list.")
@@ -45,7 +48,9 @@ def list_tasks(
 
     wanted = values.labels(label or ())
     with database() as connection:
-        rows = client.tasks(connection, kind=kind, states=state or (), labels=wanted, before=before, limit=limit)
+        rows = client.tasks(
+            connection, kind=kind, states=state or (), labels=wanted, execution=execution, before=before, limit=limit
+        )
     if as_json:
         print_json([{name: row[name] for name in _LISTED} for row in rows])
         return
@@ -110,6 +115,7 @@ def _fields(task: dict[str, Any]) -> None:
             "summary": task["summary"],
             "result": task["result"],
             "retry of": task["retry_of"],
+            "execution": task["execution_id"] and f"{task['execution_id']}, group {task['group'] + 1}",
             **{name.removesuffix("_at").replace("_", " "): at for name, at in times.items()},
         }
     )  # fmt: skip

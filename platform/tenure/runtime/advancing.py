@@ -11,57 +11,65 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from tenure.store import executions
 from tenure.store.advance import advance
-from tenure.store.sessions import Sessions
+from tenure.store.connect import engine_for
 
 # Whoever holds an execution for long is a caller with an open transaction: the net comes by again.
 OPTIONS = "-c lock_timeout=1000 -c idle_in_transaction_session_timeout=5000"
 
 
 class Advancer:
-    """Its sessions are opened at its first use: a process whose tasks have no execution has none."""
+    """One session at most, opened at its first use: a process whose tasks have no execution has none."""
 
     def __init__(self, url: str, *, application: str, options: str = OPTIONS) -> None:
-        self._sessions = Sessions(url, application=application, options=options)
+        self._engine = engine_for(url, application=application, pooled=True, options=options)
         self._log = structlog.get_logger("tenure.advance")
 
-    def advance(self, execution_ids: Iterable[UUID]) -> int:
-        """Move these on, each in a transaction of its own; how many moved. Raises nothing."""
-        return sum(self._one(execution_id) for execution_id in execution_ids)
+    def advance(self, execution_ids: Iterable[UUID], *, wait: bool = True) -> int:
+        """Move these on, each in a transaction of its own; how many moved. Raises nothing.
 
-    def _one(self, execution_id: UUID) -> bool:
+        With `wait` false those that somebody holds are left to the next time: many held ones must not add up.
+        """
+        return sum(self._one(execution_id, wait) for execution_id in execution_ids)
+
+    def _one(self, execution_id: UUID, wait: bool) -> bool:
         try:
-            with self._sessions.transaction() as connection:
-                done = advance(connection, execution_id)
-            if done is None:
+            with self._engine.begin() as connection:
+                done = advance(connection, execution_id, wait=wait)
+            if done is None or (done.freed is None and not done.queued):
                 return False
             if done.freed is not None:
                 self._log.info("execution_ended", execution_id=str(execution_id), state=done.state)
-                with self._sessions.look() as connection:
-                    follower = executions.next_waiting(connection, done.freed)
-                if follower is not None:
-                    self._one(follower)
-            return done.freed is not None or done.queued > 0
+                self._follow(done.freed, wait)
         except SQLAlchemyError as error:
             self._log.warning("advance_failed", execution_id=str(execution_id), error=type(error).__name__)
             return False
+        return True
+
+    def _follow(self, schedule_id: UUID, wait: bool) -> None:
+        """Start the execution that waited. A look of its own, after the commit: whoever let it wait did the same after
+        his, so that one of the two sees the other."""
+        with self._engine.begin() as connection:
+            follower = executions.next_waiting(connection, schedule_id)
+        if follower is not None:
+            self._one(follower, wait)
 
     def pending(self, *, older: float) -> int:
         """Move on every execution of which a member ended at least `older` seconds ago; how many moved.
 
         Raises DBAPIError when the database is away.
         """
-        with self._sessions.look() as connection:
+        with self._engine.begin() as connection:
             found = executions.pending(connection, older=older)
-        return self.advance(found)
+        return self.advance(found, wait=False)
 
     def stuck(self, *, older: float) -> int:
         """Move on every execution that stands still: the safety net. Raises DBAPIError when the database is away."""
-        with self._sessions.look() as connection:
+        with self._engine.begin() as connection:
             found = executions.stuck(connection, older=older)
-        moved = self.advance(found)
+        moved = self.advance(found, wait=False)
         if moved:
             self._log.warning("net_caught", executions=moved)
         return moved
 
     def close(self) -> None:
-        self._sessions.dispose()
+        self._engine.dispose()

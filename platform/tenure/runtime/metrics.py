@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import structlog
-from prometheus_client import CollectorRegistry, Counter, Gauge, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 from sqlalchemy.exc import DBAPIError
@@ -49,11 +49,27 @@ class Metrics:
         self.recovered = Counter(
             "tenure_tasks_recovered", "Tasks of lost workers, by what became of them.", ["fate"], registry=one
         )
+        self.occurrences = Counter(
+            "tenure_occurrences",
+            "Occurrences of schedules, by the state their execution began in.",
+            ["state"],
+            registry=one,
+        )
+        self.lateness = Histogram(
+            "tenure_occurrence_lateness_seconds", "Time from due to started.", registry=one,
+            buckets=(0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5, 30, 300),
+        )  # fmt: skip
         self.published = Counter("tenure_hints_published", "Hints the dispatcher published.", registry=one)
         self.errors = Counter("tenure_service_errors", "Rounds of a service that failed.", ["service"], registry=one)
         self.refresh_failures = Counter(
             "tenure_metrics_refresh_failures", "Failed looks at the database.", registry=one
         )
+
+    def occurred(self, state: str, late: float) -> None:
+        """An occurrence was dealt with, so many seconds after it was due."""
+        self.occurrences.labels(state).inc()
+        if state == "running":
+            self.lateness.observe(late)
 
     def text(self) -> bytes:
         """All of it, for a scrape. Reads no database."""

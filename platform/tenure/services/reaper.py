@@ -14,6 +14,7 @@ from tenure.settings import Settings
 from tenure.store.sessions import Sessions
 from tenure.store.transitions import due, recover
 
+BEAT_PACE = 5.0  # s in a beat: workers look every second, this is for when there are none
 LEFT_TO_OTHERS = 0.5  # s a process has to move its own executions on
 
 

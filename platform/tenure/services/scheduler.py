@@ -6,38 +6,27 @@ that dies or freezes in it has done nothing: the server ends its session, and th
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from collections.abc import Callable, Sequence
+from datetime import datetime
 from uuid import UUID
 
 import structlog
 from sqlalchemy.exc import DBAPIError
 
-from tenure.model.errors import TenureError
-from tenure.model.executions import ExecutionState, Trigger
-from tenure.model.recurrence import Due, Misfire, due
+from tenure.checked import Checks
+from tenure.model.executions import ExecutionState
 from tenure.registry import Registry
 from tenure.runtime.service import passing
+from tenure.services.firing import Round
 from tenure.settings import Settings
-from tenure.starting import Start, admitted, initiator_of, prepare, write
+from tenure.starting import Start, within_limits, write
 from tenure.store import executions, schedules
-from tenure.store.executions import Active
-from tenure.store.schedules import Fired, Schedule
 from tenure.store.sessions import Sessions
 
-BATCH = 50  # schedules in one transaction: it must be short, or a death in it would be dear
+BATCH = 50  # schedules claimed in one transaction
 IDLE = 0.5  # s between looks: a new or changed schedule is seen within that
 HELD = 0.05  # s until another look at due rows that another replica holds
-BROKEN_AGAIN = timedelta(minutes=5)  # a schedule that cannot be understood here may be, after an update
-
-
-@dataclass
-class Round:
-    """What one transaction fires."""
-
-    starts: list[Start] = field(default_factory=list)
-    fired: list[Fired] = field(default_factory=list)
+REFUSED = "the database refused to write it: see the log of beat"
 
 
 class Scheduler:
@@ -54,8 +43,7 @@ class Scheduler:
         started: Callable[[str, float], None] | None = None,
     ) -> None:
         """`started` is told the state of each new execution and how late it is (s)."""
-        self._settings = settings
-        self._registry = registry
+        self._checks = Checks(registry, settings.params_bytes)
         self._started = started or (lambda _state, _late: None)
         self._sessions = Sessions(settings.session_url, application="tenure scheduler", options=options)
         self._log = structlog.get_logger("tenure.scheduler")
@@ -88,68 +76,28 @@ class Scheduler:
         except DBAPIError as error:
             if passing(error):
                 raise
-            return self._fire(1, refused="the database refused to write it; beat's log has the error")
+            return self._fire(1, refused=REFUSED)
 
     def _fire(self, room: int, *, refused: str | None = None) -> int:
+        """One transaction; how many schedules it dealt with."""
         with self._sessions.transaction() as connection:
             got = schedules.claim_due(connection, room)
             if got is None:
                 return 0
             now, claimed = got
             active = executions.active(connection, [one.id for one in claimed])
-            found = Round()
+            found = Round(now, self._checks)
             for one in claimed:
-                self._add(found, one, now, active.get(one.id), refused)
-            made = write(connection, found.starts)
+                if not found.full:
+                    found.add(one, active.get(one.id), refused=refused)
+            starts = within_limits(connection, found.starts)
+            made = write(connection, starts)
             schedules.fired(connection, found.fired)
-        self._tell(found, made, now)
-        return len(claimed)
+        self._tell(starts, made, now)
+        return len(found.fired)
 
-    def _add(self, found: Round, one: Schedule, now: datetime, active: Active | None, refused: str | None) -> None:
-        assert one.next_run_at is not None
-        try:
-            plan = self._due(one, now)
-        except TenureError as error:
-            refused = str(error)
-            plan = Due((one.next_run_at,), 0, now + BROKEN_AGAIN)
-        if plan.skipped:
-            found.starts.append(self._missed(one, plan.skipped))
-        catching_up = one.spec.misfire == "all" and len(plan.fire) > 1
-        for due_at in plan.fire:
-            state = admitted(one.spec.overlap, active, catching_up=catching_up)
-            start = self._prepare(one, due_at, state)
-            if state is ExecutionState.SKIPPED:
-                start = start.refused("the execution before it had not ended", state)
-            elif refused is not None:
-                start = start.refused(refused)
-            found.starts.append(start)
-            active = _with(active, start)
-        last = max(plan.fire, default=None)
-        found.fired.append(Fired(one.id, plan.next_run_at, last, plan.skipped))
-
-    def _due(self, one: Schedule, now: datetime) -> Due:
-        recurrence = one.spec.recurrence
-        assert one.next_run_at is not None
-        if recurrence is None:
-            return Due((), 0, None)
-        return due(recurrence, one.next_run_at, now, Misfire(one.spec.misfire), one.spec.at_most or 1)
-
-    def _prepare(self, one: Schedule, due_at: datetime, state: ExecutionState) -> Start:
-        return prepare(
-            one, due_at, Trigger.DUE, initiator_of(one), state,
-            registry=self._registry, params_bytes=self._settings.params_bytes,
-        )  # fmt: skip
-
-    def _missed(self, one: Schedule, skipped: int) -> Start:
-        """What nobody fired in time leaves one row: the first of them, saying how many they were."""
-        assert one.next_run_at is not None
-        start = self._prepare(one, one.next_run_at, ExecutionState.SKIPPED)
-        return start.refused(
-            f"missed: {skipped} not fired in time, by the policy {one.spec.misfire}", ExecutionState.SKIPPED
-        )
-
-    def _tell(self, found: Round, made: set[UUID], now: datetime) -> None:
-        for start in found.starts:
+    def _tell(self, starts: Sequence[Start], made: set[UUID], now: datetime) -> None:
+        for start in starts:
             one = start.execution
             if one.id not in made:
                 self._log.error("occurrence_known", schedule=one.schedule_name, due_at=one.due_at.isoformat())
@@ -163,13 +111,3 @@ class Scheduler:
 
     def close(self) -> None:
         self._sessions.dispose()
-
-
-def _with(active: Active | None, start: Start) -> Active | None:
-    """What is active once this one has been written too."""
-    one = start.execution
-    if one.state is ExecutionState.RUNNING:
-        return Active(one.id, active.waiting if active else None)
-    if one.state is ExecutionState.WAITING:
-        return Active(active.running if active else None, one.id)
-    return active

@@ -26,12 +26,15 @@ class Advanced:
     freed: UUID | None = None
 
 
-def advance(connection: Connection, execution_id: UUID) -> Advanced | None:
+def advance(connection: Connection, execution_id: UUID, *, wait: bool = True) -> Advanced | None:
     """Start the next group, end the execution, or do nothing yet. None: there is no such execution.
+
+    Who has just ended a member waits for whoever holds the execution: that one may have read the members before. Who
+    only passes by need not: OperationalError.
 
     After the commit of an answer with `freed`, look for `executions.next_waiting` of that schedule and advance it.
     """
-    found = executions.lock(connection, execution_id)
+    found = executions.lock(connection, execution_id, wait=wait)
     if found is None or found.state not in UNFINISHED:
         executions.forget(connection, execution_id)
         return None if found is None else Advanced(found.state)

@@ -34,6 +34,16 @@ _DUE = text(
 )
 
 
+_LATE_SCHEDULES = text("""select count(*), coalesce(max(extract(epoch from statement_timestamp() - next_run_at)), 0)::float8
+  from schedules where enabled and paused_by is null and next_run_at < statement_timestamp() - interval '10 seconds'""")
+
+
+def late_schedules(connection: Connection) -> tuple[int, float]:
+    """How many schedules have been due for 10 s, and for how many seconds the longest: nobody fires them."""
+    number, seconds = connection.execute(_LATE_SCHEDULES).one()
+    return int(number), float(seconds)
+
+
 def server(connection: Connection) -> dict[str, Any]:
     """version (major), standby, clock (epoch seconds)."""
     return dict(connection.execute(_SERVER).mappings().one())

@@ -121,12 +121,16 @@ class Locked:
     plan: list[list[Any]]
 
 
-_LOCK = text("select id, schedule_id, state, group_index, plan from executions where id = :id for no key update")
+_LOCK = "select id, schedule_id, state, group_index, plan from executions where id = :id for no key update"
+_LOCK_WAITING, _LOCK_AT_ONCE = text(_LOCK), text(f"{_LOCK} nowait")
 
 
-def lock(connection: Connection, execution_id: UUID) -> Locked | None:
-    """Hold the execution until the caller's transaction ends: the first statement of whoever moves it."""
-    row = connection.execute(_LOCK, {"id": execution_id}).first()
+def lock(connection: Connection, execution_id: UUID, *, wait: bool = True) -> Locked | None:
+    """Hold the execution until the caller's transaction ends: the first statement of whoever moves it.
+
+    With `wait` false an OperationalError says at once that somebody else has it.
+    """
+    row = connection.execute(_LOCK_WAITING if wait else _LOCK_AT_ONCE, {"id": execution_id}).first()
     return None if row is None else Locked(row[0], row[1], ExecutionState(row[2]), row[3], plan_of(row[4]))
 
 

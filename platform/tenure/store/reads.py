@@ -35,6 +35,7 @@ def listing(
     states: Sequence[str] = (),
     submitter: str | None = None,
     labels: dict[str, str] | None = None,
+    execution: UUID | None = None,
     before: UUID | None = None,
     limit: int = 100,
 ) -> list[Row]:
@@ -46,6 +47,8 @@ def listing(
         wanted.append(tasks.c.state.in_(list(states)))
     if submitter is not None:
         wanted.append(tasks.c.submitter == submitter)
+    if execution is not None:
+        wanted.append(tasks.c.execution_id == execution)
     if labels:
         wanted.append(tasks.c.labels.contains(labels))
     if before is not None:

@@ -61,6 +61,22 @@ _BESIDE = text("""select x.task_id, x.kind, false as waits from task_leases x jo
     limit 5""")
 
 
+# Where the task stands in its execution, and what it waits for.
+_TURN = text("""select x.id as execution_id, x.schedule_name, x.state as execution_state, x.group_index,
+       jsonb_array_length(x.plan) as groups, k.step_index,
+       (select count(*) from tasks o where o.execution_id = x.id and o.step_index < k.step_index and o.finished_at is null) as before,
+       (select o.id from executions o where o.schedule_id = x.schedule_id and o.finished_at is null and o.state <> 'waiting'
+           order by o.id limit 1) as behind
+  from tasks k join executions x on x.id = k.execution_id where k.id = :id""")
+
+
+def turn(connection: Connection, task_id: UUID) -> dict[str, Any] | None:
+    """For a task of an execution: execution_id, schedule_name, execution_state, group_index and groups, its own
+    step_index, how many tasks of earlier groups have not ended, and the execution that this one waits behind."""
+    row = connection.execute(_TURN, {"id": task_id}).mappings().first()
+    return None if row is None else dict(row)
+
+
 def pauses(connection: Connection, task_id: UUID) -> list[dict[str, Any]]:
     """What of this task is paused: what (kind, queue), paused_by, reason, created_at."""
     return [dict(row) for row in connection.execute(_PAUSES, {"id": task_id}).mappings()]

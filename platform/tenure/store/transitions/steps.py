@@ -16,6 +16,7 @@ from sqlalchemy.dialects.postgresql import ARRAY
 from tenure.model.executions import PlanStep
 from tenure.model.records import Initiator
 from tenure.store.transitions.parts import CLOSED, HINT_NOTIFY, HINTED, closing, event, hint, of
+from tenure.store.transitions.submit_many import batches
 
 
 @dataclass(frozen=True)
@@ -80,11 +81,8 @@ _SUBMIT = text(f"""with
 
 
 def submit_steps(connection: Connection, tasks: Sequence[StepTask]) -> None:
-    """Insert the tasks of executions with all that belongs to them; the first group's with their hints."""
-    if not tasks:
-        return
-    rows = f"[{','.join(task.document() for task in tasks)}]"
-    made = connection.execute(_SUBMIT, {"rows": rows}).one()[0]
+    """Insert the tasks of executions with all that belongs to them; the first groups' with their hints."""
+    made = sum(connection.execute(_SUBMIT, {"rows": rows}).one()[0] for rows in batches(tasks))
     if made != len(tasks):
         raise AssertionError(f"{made} of {len(tasks)} tasks were made")
 

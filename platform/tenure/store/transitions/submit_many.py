@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Protocol
 from uuid import UUID
 
 from sqlalchemy import Connection, Text, bindparam, text
@@ -105,12 +106,17 @@ def insert_many(
     }  # fmt: skip
     made: set[UUID] = set()
     # One order over all batches as well, for the same reason.
-    for batch in _batches(sorted(rows, key=lambda row: (row.key is None, row.key or ""))):
+    ordered = sorted(rows, key=lambda row: (row.key is None, row.key or ""))
+    for batch in batches(ordered):
         made.update(row[0] for row in connection.execute(_SUBMIT, {**common, "rows": batch}))
     return made
 
 
-def _batches(rows: Iterable[Row]) -> Iterator[str]:
+class Document(Protocol):
+    def document(self) -> str: ...
+
+
+def batches(rows: Iterable[Document]) -> Iterator[str]:
     """JSON arrays of up to BATCH rows and about BATCH_CHARACTERS."""
     batch: list[str] = []
     size = 0
