@@ -45,7 +45,8 @@ class Settings(BaseSettings):
     )
     services: str = Field(
         "dispatcher,reaper",
-        description="Services the worker's main process runs. All are safe in any number of processes. A single comma: none.",
+        description="Services the worker's main process runs, of dispatcher, reaper, scheduler and safety_net; beat runs the last three. "
+        "All are safe in any number of processes. A single comma: none.",
     )
 
     adopt_queues: str = Field(

@@ -1,6 +1,7 @@
 """Deaths at every statement of a start and of an advance, and members that end together while somebody cancels."""
 
 import os
+import time
 from collections.abc import Callable
 from itertools import count
 from random import Random
@@ -15,6 +16,7 @@ from tenure.runtime.advancing import Advancer
 from tenure.services.net import SafetyNet
 from tenure.services.reaper import Reaper
 from tenure.settings import Settings
+from tenure.store.advance import advance
 from tenure.store.hot import HotSession
 from tests.support import schedules as made
 from tests.support import tasks
@@ -142,6 +144,38 @@ def test_a_caller_that_holds_the_execution_delays_the_advance_and_not_the_end_of
         assert made.members(database) == [(0, "succeeded"), (1, "waiting")]
     sweep(database)
     assert made.members(database) == [(0, "succeeded"), (1, "queued")]
+
+
+def test_a_sweep_waits_for_no_execution_that_somebody_holds(database: Database) -> None:
+    made.add(database, "nightly", "step.ok", "step.ok", overlap="allow")
+    run_now(database)
+    with database.engine.begin() as connection, tasks.worker(database, kinds=made.kinds().specs) as session:
+        (task_id,) = (row[0] for row in made.rows(database, "select id from tasks where state = 'queued'"))
+        assert tasks.ends(session, tasks.claimed(session, task_id).lease, tasks.SUCCEEDED)
+        connection.execute(text("select 1 from executions for update"))
+        with made.advancer(database) as advancer:
+            began = time.monotonic()
+            assert advancer.pending(older=0.0) == 0
+            assert time.monotonic() - began < 0.9, "below its lock timeout"
+        assert tasks.value(database, "select count(*) from execution_due") == 1, "it is looked at again"
+    sweep(database)
+    assert made.members(database) == [(0, "succeeded"), (1, "queued")]
+
+
+def test_an_execution_that_waited_starts_although_whoever_ended_the_other_died(database: Database) -> None:
+    made.add(database, "nightly", "step.ok", overlap="queue_one")
+    first, second = run_now(database), run_now(database)
+    (task_id,) = queued(database, first)
+    with tasks.worker(database, kinds=made.kinds().specs) as session:
+        assert tasks.ends(session, tasks.claimed(session, task_id).lease, tasks.SUCCEEDED)
+    with database.engine.begin() as connection:
+        assert advance(connection, first) is not None  # and no look for who waited
+    tasks.run_sql(database, "delete from execution_due")
+    tasks.run_sql(database, "update executions set created_at = created_at - interval '1 minute'")
+    net = SafetyNet(Settings(database_url=database.url))
+    net.run_once()
+    net.close()
+    assert len(queued(database, second)) == 1
 
 
 def sweep(database: Database) -> None:

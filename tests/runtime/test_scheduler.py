@@ -7,15 +7,20 @@ from typing import Any
 
 import pytest
 from sqlalchemy import text
+from sqlalchemy.exc import DBAPIError
 
 from tenure import schedules
 from tenure.registry import Registry
 from tenure.services.firing import TASKS
+from tenure.store import schedules as store
+from tenure.store.connect import engine_for
+from tenure_beat.scheduler import SESSION
 from tests.support import schedules as made
 from tests.support import tasks
 from tests.support.databases import Database
 from tests.support.percentiles import percentile
 from tests.support.snapshots import changed, snapshot
+from tests.support.until import until
 
 
 @pytest.fixture(autouse=True)
@@ -109,6 +114,33 @@ def test_rows_that_another_replica_holds_are_passed_over_and_looked_at_soon(data
         assert service.run_once() == 0.0
         assert service.run_once() == 0.05
         assert made.rows(database, "select schedule_name from executions") == [("free",)]
+
+
+def test_a_replica_frozen_in_its_transaction_holds_its_rows_for_half_a_second(database: Database) -> None:
+    made.add(database)
+    made.let_come(database)
+    engine = engine_for(database.url, application="frozen", options=SESSION)
+    with engine.connect() as frozen, made.scheduler(database) as service:
+        assert store.claim_due(frozen, 10) is not None
+        began = time.monotonic()
+        until(lambda: service.run_once() == 0.0, 3)
+        assert 0.3 < time.monotonic() - began < 1.5
+        with pytest.raises(DBAPIError):  # it wakes, and has done nothing
+            frozen.execute(text("update schedules set next_run_at = null"))
+    assert made.executions(database) == [("running", None)]
+
+
+def test_a_change_is_seen_by_the_next_firing_of_the_same_beat(database: Database) -> None:
+    made.add(database, "nightly", "step.ok", overlap="allow")
+    with made.scheduler(database) as service:
+        made.let_come(database)
+        service.run_once()
+        with database.engine.begin() as connection:
+            wanted = made.spec("nightly", "step.fails", overlap="allow")
+            schedules.change(connection, wanted, revision=1, initiator=tasks.ADA)
+        made.let_come(database)
+        service.run_once()
+    assert [row[0] for row in made.rows(database, "select kind from tasks order by id")] == ["step.ok", "step.fails"]
 
 
 def test_an_occurrence_that_has_an_execution_starts_no_other(database: Database) -> None:

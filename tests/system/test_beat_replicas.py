@@ -96,7 +96,7 @@ def test_every_occurrence_fires_once_while_replicas_are_killed_and_frozen(
 ) -> None:
     monkeypatch.setenv("TENURE_KINDS", KINDS)
     tasks = Tasks(database.engine)
-    until(lambda: all(one.fires for one in replicas), 60)
+    until(lambda: all(one.fires for one in replicas), 120)
     with Worker(database.url, broker_url) as worker:
         worker.wait_ready()
         with database.engine.begin() as connection:

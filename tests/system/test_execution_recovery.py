@@ -57,6 +57,18 @@ def test_a_step_whose_worker_was_killed_is_resumed_by_another_and_the_next_group
     assert tasks.one("select count(distinct (task_id, step)) = count(*) and count(*) = 41 from ledger")
 
 
+def test_a_worker_fires_schedules_itself_when_it_is_told_to(
+    database: Database, broker_url: str, tasks: Tasks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TENURE_KINDS", KINDS)
+    with database.engine.begin() as connection:
+        schedules.add(connection, made.spec("often", "ledger", "ledger", every=1.0), initiator=TESTER)
+    services = {"TENURE_SERVICES": "dispatcher,reaper,scheduler,safety_net"}
+    with Worker(database.url, broker_url, name="alone", env=services) as alone:
+        until(lambda: tasks.one("select count(*) from executions where state = 'succeeded'") >= 2, 40)
+        assert alone.stop()[0] == 0
+
+
 def test_a_cancel_that_a_dying_worker_never_heard_settles_the_execution_by_beat_alone(
     database: Database, broker_url: str, tasks: Tasks, victim: Worker, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -34,7 +34,9 @@ from tenure.runtime.service import Runner, Service, join
 from tenure.runtime.shared import readable
 from tenure.runtime.shutdown import Shutdown, Watcher
 from tenure.services.dispatcher import Dispatcher
+from tenure.services.net import SafetyNet
 from tenure.services.reaper import Reaper
+from tenure.services.scheduler import Scheduler
 from tenure.settings import Settings
 from tenure.store.workers import Boot
 from tenure_celery.app import TenureCelery
@@ -166,6 +168,10 @@ class Lifecycle:
             made.append(Dispatcher(self._settings, broker, published=self._metrics.published.inc))
         if "reaper" in wanted:
             made.append(Reaper(self._settings, recovered=lambda fate: self._metrics.recovered.labels(fate).inc()))
+        if "scheduler" in wanted:
+            made.append(Scheduler(self._settings, self._registry, started=self._metrics.occurred))
+        if "safety_net" in wanted:
+            made.append(SafetyNet(self._settings))
         if self._endpoint is not None:
             made.append(Figures(self._settings, self._metrics))
         return [*made, *(make(self._settings) for make in self._plugged)]

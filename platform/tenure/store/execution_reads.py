@@ -11,18 +11,18 @@ _COLUMNS = """x.id as execution_id, x.schedule_name, x.due_at, x.trigger, x.stat
     jsonb_array_length(x.plan) as groups, x.initiator_type || ':' || x.initiator_name as initiator, x.cancel_asked_by,
     x.created_at, x.started_at, x.finished_at"""
 # In the order of the plan; a task that retention has taken is known by its activity.
-_TASKS = """(select coalesce(json_agg(json_build_object('id', p.step ->> 'task_id', 'group', p.at, 'kind', p.step ->> 'kind',
+_TASKS = """(select coalesce(json_agg(json_build_object('id', p.step ->> 'task_id', 'group', p.at - 1, 'kind', p.step ->> 'kind',
         'on_failure', p.step ->> 'on_failure', 'state', coalesce(k.state, a.status), 'outcome', k.outcome,
-        'error', k.error_message) order by p.number), '[]')
-    from (select g.ordinality - 1 as at, s.step, row_number() over () as number
-          from jsonb_array_elements(x.plan) with ordinality g(steps, ordinality), jsonb_array_elements(g.steps) s(step)) p
+        'error', k.error_message) order by p.at, p.beside), '[]')
+    from (select g.at, s.step, s.beside from jsonb_array_elements(x.plan) with ordinality g(steps, at),
+              jsonb_array_elements(g.steps) with ordinality s(step, beside)) p
     left join tasks k on k.id = cast(p.step ->> 'task_id' as uuid)
     left join activities a on k.id is null and a.id = cast(p.step ->> 'task_id' as uuid)) as tasks"""
 _OF_SCHEDULE = text(f"""select {_COLUMNS}, {_TASKS} from executions x where x.schedule_id = :id
     order by x.due_at desc, x.id desc limit :limit""")
 _ONE = text(f"select {_COLUMNS}, {_TASKS} from executions x where x.id = :id")
-_LAST = text("""select distinct on (schedule_id) schedule_id, state, due_at from executions
-    where state <> 'skipped' order by schedule_id, due_at desc, id desc""")
+_LAST = text("""select s.id, x.state from schedules s cross join lateral (select e.state from executions e
+    where e.schedule_id = s.id and e.state <> 'skipped' order by e.due_at desc, e.id desc limit 1) x""")
 
 
 def occurrences(connection: Connection, schedule_id: UUID, *, limit: int) -> list[dict[str, Any]]:
