@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 from sqlalchemy import Connection, text
 
@@ -23,24 +24,29 @@ from tenure_records.schemas.writing import judge_text
 # Batches that share one commit: a commit costs as much as some hundred rows.
 PAGE_ROWS: Final = 4_096
 PAGE_SECONDS: Final = 0.25
+# A smaller batch is fetched sooner than another thread could be asked to.
+LARGE_BATCH: Final = 64 * 1024
 
 # `taken` is what the batch would hold up to and with this row. The first row is always taken. A text that is too long is
 # measured over there and never sent; one that published evidence is about is not even unpacked.
-_BATCH = """select id, change_seq, size, case when size <= :object_bytes then body end from (
+_BATCH = """prepare scan_batch (integer, integer, bigint, bigint, integer, bigint, bigint) as
+    select id, change_seq, size, case when size <= $6 then body end from (
         select id, change_seq, body, octet_length(body) as size, row_number() over w as nth,
-            sum(case when octet_length(body) <= :object_bytes then octet_length(body) else 0 end) over w as taken
-        from ({rows}) o window w as (order by id rows unbounded preceding)) b
-    where taken <= :batch_bytes or nth = 1 order by id"""
-_FRESH = text(_BATCH.format(rows="""select o.id, o.change_seq, o.data::text as body from record_objects o
-        where o.class_id = :class_id and o.id > :after and o.id <= :upper order by o.id limit :rows"""))  # fmt: skip
-_AGAIN = text(_BATCH.format(rows="""select o.id, o.change_seq,
-            case when e.change_seq = o.change_seq and (e.scan_id is null or s.published_at is not null) then null
-                 else o.data::text end as body
-        from record_objects o
-        left join schema_evidence e on e.schema_id = :schema_id and e.object_id = o.id
-        left join schema_scans s on s.id = e.scan_id
-        where o.class_id = :class_id and o.id > :after and o.id <= :upper order by o.id limit :rows"""))  # fmt: skip
+            sum(case when octet_length(body) <= $6 then octet_length(body) else 0 end) over w as taken
+        from (select o.id, o.change_seq, {body} as body from record_objects o {evidence}
+              where o.class_id = $1 and o.id > $3 and o.id <= $4 order by o.id limit $5) o
+        window w as (order by id rows unbounded preceding)) b
+    where taken <= $7 or nth = 1 and $2 > 0 order by id"""
+_FRESH = _BATCH.format(body="o.data::text", evidence="")
+_AGAIN = _BATCH.format(
+    body="""case when e.change_seq = o.change_seq and (e.scan_id is null or s.published_at is not null) then null
+                else o.data::text end""",
+    evidence="""left join schema_evidence e on e.schema_id = $2 and e.object_id = o.id
+            left join schema_scans s on s.id = e.scan_id""",
+)
+_EXECUTE = "execute scan_batch (%s, %s, %s, %s, %s, %s, %s)"
 _TOTAL = text("select count(*) from record_objects where class_id = :class_id and id > :after and id <= :upper")
+_PREPARED = text("select exists (select 1 from pg_prepared_statements where name = 'scan_batch')")
 _ANY = text("select exists (select 1 from schema_evidence where schema_id = :schema_id)")
 _MINE = text("select 1 from schema_revisions where id = :schema_id and status <> 'retired' and scan_id = :scan_id")
 _FINISH = text("""update schema_scans s set token = :token, judged = :judged, reused = :reused, valid = :valid,
@@ -71,19 +77,35 @@ class Page:
     others: list[evidence.Judged] = field(default_factory=list)
 
 
-class Scan:
-    """Reads and judges the objects of one scan, in order, on a connection that only reads."""
+Row = tuple[int, int, int | None, str | None]
 
-    def __init__(self, connection: Connection, params: SchemaValidation, judge: Judge) -> None:
+
+class Scan:
+    """Reads and judges the objects of one scan, in order, on an autocommit connection that is its own.
+
+    `ahead` fetches the next batch while a large one is judged: PostgreSQL unpacks as long as Python judges.
+    """
+
+    def __init__(
+        self, connection: Connection, params: SchemaValidation, judge: Judge, ahead: Callable[..., Future[Any]]
+    ) -> None:
         self._connection = connection
         self._params = params
         self._judge = judge
+        self._ahead = ahead
         self._rows = params.batch_rows
+        self._coming: Future[Any] | None = None
         # Without any evidence there is none to look up, object by object. What writers add meanwhile is judged once more.
-        self._statement = _AGAIN if connection.execute(_ANY, {"schema_id": params.schema_id}).scalar_one() else _FRESH
+        known = connection.execute(_ANY, {"schema_id": params.schema_id}).scalar_one()
+        if connection.execute(_PREPARED).scalar_one():
+            connection.exec_driver_sql("deallocate scan_batch")  # an attempt before this one, in the same session
+        connection.exec_driver_sql(_AGAIN if known else _FRESH)
 
     def page(self, after: int, go_on: Callable[[], bool]) -> Page | None:
-        """The batches after an id, judged: as many as fit into one commit, fewer once `go_on` says no; None for none."""
+        """The batches after an id, judged: as many as fit into one commit, fewer once `go_on` says no; None for none.
+
+        Called again, it goes on after the last page it answered.
+        """
         page = Page(after)
         end = time.monotonic() + PAGE_SECONDS
         while page.rows < PAGE_ROWS and self._batch(page) and go_on() and time.monotonic() < end:
@@ -91,19 +113,35 @@ class Scan:
         return page if page.rows else None
 
     def _batch(self, page: Page) -> bool:
-        """Read and judge one batch into the page. False: there is nothing left."""
-        params = self._params
-        here = {
-            "class_id": params.class_id, "schema_id": params.schema_id, "after": page.last, "upper": params.upper,
-            "rows": self._rows, "object_bytes": params.object_bytes, "batch_bytes": params.batch_bytes,
-        }  # fmt: skip
-        found = self._connection.execute(self._statement, here).all()
+        """Judge one batch into the page, while the next one comes. False: there is nothing left."""
+        found: list[Row] = self._fetch(page.last) if self._coming is None else self._coming.result()
         if not found:
             return False
-        taken = 0
+        page.last = found[-1][0]
+        page.rows += len(found)
+        # What does not fit is unpacked for nothing, so the next batch asks for what fitted, and a little more.
+        taken = sum(size for _, _, size, body in found if size is not None and body is not None)
+        self._rows = max(1, min(self._params.batch_rows, len(found) * self._params.batch_bytes // max(taken, 1) + 1))
+        self._coming = self._ahead(self._fetch, page.last) if taken > LARGE_BATCH else None
+        self._judge_all(found, page)
+        return True
+
+    def _fetch(self, after: int) -> list[Row]:
+        params = self._params
+        here = (
+            params.class_id,
+            params.schema_id,
+            after,
+            params.upper,
+            self._rows,
+            params.object_bytes,
+            params.batch_bytes,
+        )
+        return [tuple(row) for row in self._connection.exec_driver_sql(_EXECUTE, here)]
+
+    def _judge_all(self, found: list[Row], page: Page) -> None:
         for object_id, change_seq, size, body in found:
             if body is not None:
-                taken += size
                 verdict, findings = judge_text(self._judge, body)
                 if verdict == "valid":
                     page.valid.append((object_id, change_seq))
@@ -113,12 +151,6 @@ class Scan:
                 page.others.append(evidence.Judged(object_id, change_seq, "uninspectable"))
             else:
                 page.reused += 1
-        page.last = found[-1][0]
-        page.rows += len(found)
-        # What does not fit is unpacked for nothing, so the next batch asks for what fitted, and a little more.
-        fitting = len(found) * params.batch_bytes // max(taken, 1)
-        self._rows = max(1, min(params.batch_rows, fitting + 1))
-        return True
 
 
 def total(connection: Connection, params: SchemaValidation, after: int) -> int:

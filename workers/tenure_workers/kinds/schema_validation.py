@@ -53,9 +53,9 @@ def records_schema_validation(attempt: Attempt, params: SchemaValidation) -> dic
         total = attempt.counters.processed + scans.total(reading, params, cursor.after)
         attempt.begin(total=total, phases=["judge", "conclude"])
         attempt.phase("judge", total=total)
-        scan = scans.Scan(reading, params, judge)
-        # While a page commits, the next is read and judged: PostgreSQL and Python work side by side.
-        with reading_ahead() as ahead:
+        # While a page commits the next is judged, and while a large batch is judged the next is fetched.
+        with reading_ahead() as fetching, reading_ahead() as ahead:
+            scan = scans.Scan(reading, params, judge, fetching)
             coming = ahead(scan.page, cursor.after, attempt.is_running)
             while (page := coming.result()) is not None:
                 coming = ahead(scan.page, page.last, attempt.is_running)
