@@ -19,7 +19,7 @@ def _restart(connection: Connection) -> int:
 
 # How a rebuild that did not finish ended says whether it is started again: its task is kept for that (`tenure.retention`).
 UNFINISHED_REBUILD = """exists (select 1 from class_computation_state s
-    where s.active_task_id = {t}.id and s.rebuild_status = 'rebuilding')"""
+    where s.active_task_id = {t}.id and s.rebuild_status = 'rebuilding' offset 0)"""
 
 RESTART_REBUILDS = Step("records.rebuilds", _restart)
 

@@ -1,5 +1,6 @@
 """What a page of retention costs does not depend on how much is in the tables: no statement walks one of them whole."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -62,6 +63,20 @@ def test_a_page_of_history_walks_nothing_whole(large: Database) -> None:
     run_sql(large, f"analyze {partition}, {items}")
     for parent, name in (("task_events", partition), ("activity_items", items)):
         assert _whole(large, history._page(parent, name, False, ()), BEFORE) == []
+
+
+@pytest.mark.parametrize("name", STATEMENTS)
+def test_a_page_is_as_cheap_with_statistics_of_an_empty_table(make_database: Callable[[], Database], name: str) -> None:
+    fresh = make_database()
+    with fresh.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+        connection.execute(text("vacuum analyze"))
+    statement, values = STATEMENTS[name]
+    with fresh.engine.connect() as connection:
+        connection.execute(text("set local enable_seqscan = off"))
+        plan = "\n".join(connection.execute(text(f"explain {statement.text}"), values).scalars())
+    assert "hashed" not in plan.replace("NOT (ANY (place = (hashed", "")
+    assert "Seq Scan" not in plan.replace("Seq Scan on class_computation_state", "")
+    assert plan.count("Tid Scan") >= 1 or "free" not in statement.text
 
 
 def _whole(database: Database, statement: TextClause, values: dict[str, Any]) -> list[str]:

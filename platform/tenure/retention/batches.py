@@ -17,8 +17,9 @@ from tenure.store import settings
 if TYPE_CHECKING:
     from tenure.runtime.attempt import Attempt
 
-# The server itself keeps every statement of a batch short, whatever load or plan it meets.
-_BOUND = text("select set_config('statement_timeout', :most, true), set_config('lock_timeout', '100', true)")
+# The server itself keeps every statement of a batch short, whatever load it meets; and no plan reads a table whole.
+_BOUND = text("""select set_config('statement_timeout', :most, true), set_config('lock_timeout', '100', true),
+    set_config('enable_seqscan', 'off', true)""")
 _UNBOUND = text("set local statement_timeout to default")
 _CANCELLED, _LOCKED = "57014", "55P03"
 _PATIENCE = 20  # tries at a lock that somebody else has

@@ -21,8 +21,8 @@ _DUE = """(o.updated_at < clock_timestamp() - c.keep_days * interval '1 day'
            or (c.keep_newest is not null and o.id < :newest_from))"""
 _PAGE = """with page as materialized (select o.ctid as place, o.id from record_objects o
         where o.class_id = :class_id and o.id > :after order by o.id limit :rows),
-    free as materialized (select o.ctid as place, o.id from record_objects o join record_classes c on c.id = o.class_id
-        where o.ctid = any(array(select place from page)) and o.class_id = :class_id and {due} order by o.id {locking})
+    free as materialized (select o.ctid as place, o.id from record_objects o cross join record_classes c
+        where o.ctid = any(array(select place from page)) and c.id = :class_id and {due} order by o.id {locking})
     {deleting}
     select (select count(*) from page), (select max(id) from page), coalesce((select array_agg(id) from {answer}), '{{}}')"""
 _DELETE = text(

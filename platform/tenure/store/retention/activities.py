@@ -15,8 +15,8 @@ def purgeable(alias: str, before: str, tasks_before: str, holds: tuple[str, ...]
     """SQL: the activity `alias` may go: it has ended, no task of its own is kept, no child of it goes on."""
     return f"""{alias}.ended_at < cast({before} as timestamptz)
         and not exists (select 1 from tasks k where k.id = {alias}.task_id
-                        and not ({tasks.purgeable("k", tasks_before, holds)}))
-        and not exists (select 1 from activities c where c.parent_id = {alias}.id and c.status = 'in_progress')"""
+                        and not ({tasks.purgeable("k", tasks_before, holds)}) offset 0)
+        and not exists (select 1 from activities c where c.parent_id = {alias}.id and c.status = 'in_progress' offset 0)"""
 
 
 @lru_cache

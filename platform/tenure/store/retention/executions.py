@@ -14,8 +14,10 @@ from tenure.store.retention.pages import After, Page
 @lru_cache
 def _page(dry_run: bool, holds: tuple[str, ...]) -> TextClause:
     kept = f"""not exists (select 1 from tasks k where k.execution_id = t.id
-        and not ({tasks.purgeable("k", ":tasks", holds)}))"""
-    return pages.statement("executions", "finished_at", f"t.finished_at < :before and {kept}", dry_run=dry_run)
+        and not ({tasks.purgeable("k", ":tasks", holds)}) offset 0)"""
+    return pages.statement(
+        "executions", "finished_at", f"coalesce(t.finished_at < :before, false) and {kept}", dry_run=dry_run
+    )
 
 
 def page(

@@ -113,7 +113,7 @@ def drop(connection: Connection, name: str) -> bool:
 @lru_cache(maxsize=64)
 def _page(parent: str, name: str, dry_run: bool, holds: tuple[str, ...]) -> TextClause:
     kept = f"""not exists (select 1 from activities a where a.id = t.activity_id
-        and not ({activities.purgeable("a", ":before", ":tasks", holds)}))"""
+        and not ({activities.purgeable("a", ":before", ":tasks", holds)}) offset 0)"""
     return pages.statement(name, "created_at", kept if parent == "activity_items" else "true", dry_run=dry_run)
 
 
