@@ -45,7 +45,7 @@ def statements() -> Iterator[list[tuple[float, str]]]:
 
 
 def test_no_statement_takes_a_quarter_of_a_second(database: Database) -> None:
-    number = scale(100_000, 12_000)
+    number = scale(60_000, 12_000)
     aged.ended(database, number, days=400)
     with statements() as seen:
         assert run(database)["rows"] == {"tasks": number, "activities": number}
@@ -89,7 +89,7 @@ def test_the_size_of_a_batch_follows_what_the_last_one_took() -> None:
 
 
 def test_two_retentions_at_once_delete_each_row_once_and_wait_for_nobody(database: Database) -> None:
-    number = scale(20_000, 3_000)
+    number = scale(12_000, 3_000)
     ids = aged.ended(database, number, days=400)
     tasks.run_sql(
         database, "insert into adopted_ids select gen_random_uuid(), '2020-01-01' from generate_series(1, 2000)"
