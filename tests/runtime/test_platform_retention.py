@@ -138,6 +138,21 @@ def test_an_activity_goes_by_its_own_age_and_never_before_its_task(database: Dat
     assert run(database)["rows"] == {"tasks": 1, "activities": 1}
 
 
+def test_an_activity_is_kept_as_long_as_any_task_that_shares_it_and_any_child_that_goes_on(database: Database) -> None:
+    shared, member, parent = aged.ended(database, 3, days=400)
+    tasks.run_sql(database, "update tasks set activity_id = :shared where id = :id", shared=shared, id=member)
+    release = _retried(database, member)
+    tasks.run_sql(database, GOES_ON, id=(child := uuid4()))
+    tasks.run_sql(database, "update activities set parent_id = :parent where id = :id", parent=parent, id=child)
+    assert run(database)["rows"] == {"tasks": 2, "activities": 1}
+    assert there(database, shared, member, parent, table="activities") == {shared, parent}
+    tasks.run_sql(database, release)
+    tasks.run_sql(
+        database, "update activities set status = 'cancelled', ended_at = clock_timestamp() where id = :id", id=child
+    )
+    assert run(database)["rows"] == {"tasks": 1, "activities": 2}
+
+
 def test_nought_keeps_for_ever(database: Database) -> None:
     ids = aged.ended(database, 5, days=3000)
     for setting in (settings.KEEP_TASKS, settings.KEEP_EVENTS, settings.KEEP_ATTEMPTS):

@@ -74,8 +74,8 @@ def items(database: Database, activity: UUID, count: int, *, days: int) -> str:
     name = month(database, "activity_items", days=days)
     with database.engine.begin() as connection:
         connection.execute(
-            text("""insert into activity_items (created_at, activity_id, change)
-                select clock_timestamp() - make_interval(secs => :days * 86400 + n), :activity, 'updated'
+            text("""insert into activity_items (created_at, activity_id, source_id, change)
+                select clock_timestamp() - make_interval(secs => :days * 86400 + n), :activity, :activity, 'updated'
                 from generate_series(1, :count) n"""),
             {"days": days, "count": count, "activity": activity},
         )

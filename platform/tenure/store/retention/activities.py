@@ -12,10 +12,11 @@ from tenure.store.retention.pages import After, Page
 
 
 def purgeable(alias: str, before: str, tasks_before: str, holds: tuple[str, ...] = ()) -> str:
-    """SQL: the activity `alias` may go: it has ended, no task of its own is kept, no child of it goes on."""
-    return f"""{alias}.ended_at < cast({before} as timestamptz)
-        and not exists (select 1 from tasks k where k.id = {alias}.task_id
-                        and not ({tasks.purgeable("k", tasks_before, holds)}) offset 0)
+    """SQL: the activity `alias` may go: it has ended, no task in it is kept, no child of it goes on."""
+    kept = f"not ({tasks.purgeable('k', tasks_before, holds)})"
+    return f"""coalesce({alias}.ended_at < cast({before} as timestamptz), false)
+        and not exists (select 1 from tasks k where k.id = {alias}.task_id and {kept} offset 0)
+        and not exists (select 1 from tasks k where k.activity_id = {alias}.id and k.activity_id <> k.id and {kept} offset 0)
         and not exists (select 1 from activities c where c.parent_id = {alias}.id and c.status = 'in_progress' offset 0)"""
 
 
