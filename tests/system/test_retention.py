@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 from celery import Celery
 
@@ -99,3 +99,37 @@ def test_a_run_whose_worker_is_killed_goes_on_elsewhere_and_counts_every_row_onc
         "lost",
         "succeeded",
     ]
+
+
+def test_a_cancel_ends_a_run_between_two_batches_and_the_next_takes_the_rest(
+    database: Database, make_broker_url: Callable[[], str]
+) -> None:
+    number, broker, tasks = scaled(3_000, 30_000), make_broker_url(), Tasks(database.engine)
+    aged.ended(database, number, days=100)
+    with tasks.engine.begin() as connection:
+        connection.exec_driver_sql(
+            """create function slow() returns trigger language plpgsql as $$
+            begin perform pg_sleep(0.002); return old; end $$;
+            create trigger slow before delete on tasks for each row execute function slow()"""
+        )
+    with Worker(database.url, broker, concurrency=1) as worker:
+        worker.wait_ready()
+        first, second = (_submitted(tasks) for _ in range(2))
+        until(lambda: tasks.rows("select 1 from task_checkpoints where task_id = :id and processed > 0", id=first), 30)
+        with tasks.engine.begin() as connection:
+            client.cancel(connection, first, initiator=ADA)
+        tasks.wait_ended([first], 15, watch=[worker])
+        with tasks.engine.begin() as connection:
+            connection.exec_driver_sql("drop function slow() cascade")
+        tasks.wait_ended([second], 60, watch=[worker])
+    assert tasks.states([first, second]) == {"cancelled": 1, "succeeded": 1}
+    counted = tasks.one("select processed from task_checkpoints where task_id = :id", id=first)
+    rest = tasks.one("select result -> 'rows' -> 'tasks' from task_results where task_id = :id", id=second)
+    assert 0 < counted < number
+    assert counted + rest == number
+    assert tasks.one("select count(*) from tasks where kind = 'aged'") == 0
+
+
+def _submitted(tasks: Tasks) -> UUID:
+    with tasks.engine.begin() as connection:
+        return client.submit(connection, RETENTION, {}, initiator=ADA).id

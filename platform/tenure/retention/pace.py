@@ -14,7 +14,7 @@ TRIES: Final = 20  # of the smallest batch
 class Pace:
     """`rows` for the next batch. It grows by at most twice, so that one lucky batch decides little."""
 
-    def __init__(self, rows: int = 500) -> None:
+    def __init__(self, rows: int = 1_000) -> None:
         self.rows = rows
         self._failed = 0
 
