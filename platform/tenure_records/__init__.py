@@ -11,7 +11,7 @@ from tenure_records.load import LineError, Loaded, load
 from tenure_records.objects import Put, Stored, delete_object, put_object, put_objects
 from tenure_records.ordering import Sort
 from tenure_records.personal import change_personal, define_personal, drop_personal, forget_person, list_personal
-from tenure_records.preview import preview_field
+from tenure_records.preview import Previewed, preview_data, preview_field
 from tenure_records.reading import Object, get_object, get_objects
 from tenure_records.rebuild import rebuild, restart_failed
 from tenure_records.schemas.activation import activate
@@ -26,6 +26,7 @@ __all__ = [
     "LineError",
     "Loaded",
     "Object",
+    "Previewed",
     "Put",
     "RecordClass",
     "Revision",
@@ -54,6 +55,7 @@ __all__ = [
     "list_personal",
     "list_revisions",
     "load",
+    "preview_data",
     "preview_field",
     "propose_schema",
     "put_object",

@@ -150,20 +150,27 @@ def preview(
     path: Path,
     result_type: Type,
     key: Annotated[list[str] | None, typer.Option("--key", help="Objects to show. Default: the first ten.")] = None,
+    data: Annotated[str | None, typer.Option("--data", metavar="JSON", help="Data to try it on instead.")] = None,
     as_json: Json = False,
 ) -> None:
     """Show what a field would be, without defining it."""
     from tenure.cli.frame import database
-    from tenure_records import preview_field
+    from tenure.model.errors import UsageError
+    from tenure_records import preview_data, preview_field
     from tenure_records.computed import encode
 
+    if key and data is not None:
+        raise UsageError("give --key or --data, not both")
     with database() as connection:
-        found = preview_field(connection, name, op=op, paths=path, result_type=result_type, keys=key)
+        if data is not None:
+            found = [preview_data(connection, data, op=op, paths=path, result_type=result_type)]
+        else:
+            found = preview_field(connection, name, op=op, paths=path, result_type=result_type, keys=key)
     if as_json:
         print(encode([{"key": one.key, "value": one.value, "error": one.error} for one in found]))
         return
     for one in found:
-        say(f"{one.key}  {encode(one.value)}" + (f"  ({one.error})" if one.error else ""))
+        say(f"{one.key or '--data'}  {encode(one.value)}" + (f"  ({one.error})" if one.error else ""))
 
 
 def _found(connection: Connection, name: str, field: str, owner: Initiator | None = None) -> Definition | None:
