@@ -81,6 +81,8 @@ def find_objects(
     """
     if not 1 <= limit <= MOST or evaluate_at_most < 0:
         raise UsageError(f"limit must be 1 to {MOST}, and evaluations at least 0")
+    if connection.connection.dbapi_connection is not None and connection.connection.dbapi_connection.autocommit:
+        raise UsageError("find_objects needs a transaction: its rows are read while they come, in one snapshot")
     class_id = classes.class_id(connection, class_name)
     for _ in range(_TRIES):
         now, own = scope.current(connection, class_id), own_fields(connection, class_id, personal)

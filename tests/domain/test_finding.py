@@ -355,6 +355,13 @@ def test_a_sort_that_the_fields_do_not_allow_is_named(fields: Database, order_by
         find_objects(connection, CITY, order_by=order_by)
 
 
+def test_outside_a_transaction_a_find_is_refused(records: Database) -> None:
+    with records.engine.connect() as connection:
+        automatic = connection.execution_options(isolation_level="AUTOCOMMIT")
+        with pytest.raises(UsageError, match="needs a transaction"):
+            find_objects(automatic, CITY)
+
+
 def test_a_wrong_page_and_a_missing_class_are_refused(records: Database) -> None:
     with records.engine.begin() as connection:
         for limit in (0, 1_001):
