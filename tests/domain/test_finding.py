@@ -52,7 +52,7 @@ ARRAYS = ["[1, 2]", "[1.0, 2e0]", "[2, 1]", "[true]", "[1]", "[]", "[null]", '["
 def documents() -> list[str]:
     """A few hundred objects: every value of each kind, in ever other company, and some that fail or lack a member."""
     made = []
-    for number in range(scale(400, 150)):
+    for number in range(scale(250, 150)):
         members = {
             "n": NUMBERS[number % len(NUMBERS)], "m": NUMBERS[number * 5 % 13] if number % 3 else "null",
             "i": str(number % 7), "s": json.dumps(STRINGS[number * 7 % len(STRINGS)]),
@@ -197,7 +197,7 @@ def test_sql_finds_what_python_finds_page_by_page_in_the_same_order(mixed: Datab
     seen: set[int] = set()
 
     @settings(
-        max_examples=scale(600, 60), deadline=None, derandomize=True, database=None,
+        max_examples=scale(250, 60), deadline=None, derandomize=True, database=None,
         suppress_health_check=list(HealthCheck),
     )  # fmt: skip
     @given(st.lists(filters(), max_size=2), sorts, st.sampled_from([1_000, 60, 17]))

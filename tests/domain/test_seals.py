@@ -10,7 +10,7 @@ from tests.support.databases import Database
 from tests.support.executing import run
 from tests.support.records import ME, computed, defined, put, scalar, state
 
-RENEW = import_module("migrations.versions.0011_seals").RENEW
+RENEW = import_module("migrations.versions.0012_seals").RENEW
 
 
 def test_classes_with_values_from_before_the_seal_are_rebuilt(records: Database) -> None:

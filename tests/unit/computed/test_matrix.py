@@ -159,7 +159,7 @@ def test_the_limits_strike_where_the_model_says(monkeypatch: pytest.MonkeyPatch)
     seen: set[str] = set()
 
     @settings(
-        max_examples=scale(20_000, 500), deadline=None, derandomize=True, database=None,
+        max_examples=scale(6_000, 500), deadline=None, derandomize=True, database=None,
         suppress_health_check=list(HealthCheck),
     )  # fmt: skip
     @given(_documents, st.lists(_fields(), min_size=1, max_size=6))

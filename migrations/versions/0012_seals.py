@@ -5,8 +5,8 @@ Without it every one of them would pass for damage: right when read, but repaire
 
 from alembic import op
 
-revision = "0011"
-down_revision = "0010"
+revision = "0012"
+down_revision = "0011"
 
 RENEW = """
 update class_computation_state s
