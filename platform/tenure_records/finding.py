@@ -7,51 +7,26 @@ evaluated for one page: then a page by id ends early, with a cursor, and a sorte
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Final
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
 
-from sqlalchemy import Connection, Row, text
+from sqlalchemy import Connection
 
 from tenure.model.errors import UsageError, shortened
 from tenure.model.records import Initiator
-from tenure_records import classes, freshness, scope
-from tenure_records.computed import JsonValue
-from tenure_records.errors import InvalidQuery, RevisionConflict, ValuesOutOfDate
-from tenure_records.filters import MAX_FILTERS, Condition, Filter, condition, sql_sound
+from tenure_records import classes, scope
+from tenure_records.errors import RevisionConflict, ValuesOutOfDate
+from tenure_records.filters import Filter
 from tenure_records.freshness import Kind, judge
-from tenure_records.ordering import Order, Place, Sort
+from tenure_records.ordering import Place, Sort
+from tenure_records.query import Query, Superseded
 from tenure_records.reading import Object, as_object, own_fields
 
 MOST: Final = 1_000
 EVALUATE_AT_MOST: Final = 10_000
-PERSONAL: Final = "personal."
 _CHUNK: Final = 5_000
 _TRIES: Final = 5
-# Rows come from the server so many at a time: ten thousand objects need not be in memory at once.
-_STREAMED: Final = {"stream_results": True, "yield_per": 100}
-
-# `fresh` is the first of what stored values say, `live` the objects without current values, both in one snapshot. They are
-# looked for apart: joined first, every value of the class would go through the join (measured: four times as long).
-_FIND: Final = f"""with fresh as materialized (
-        select c.object_id as id from object_computed_data c
-        where c.class_id = :class_id and c.evaluation_revision = :revision and {{sound}} and {{after}} and {{conditions}}
-        order by {{order}} limit :most),
-    live as materialized (
-        select o.id from record_objects o where o.class_id = :class_id and {{window}} and not exists (
-            select 1 from object_computed_data c where c.class_id = o.class_id and c.object_id = o.id
-                and c.change_seq = o.change_seq and c.evaluation_revision = :revision and {{sound}})
-        {{live_order}} limit :live_most),
-    page as (select id, false as live from fresh union all select id, true from live)
-    select p.id as place, p.live, (select count(*) from fresh) as freshes, (select count(*) from live) as lives,
-        o.id, o.key, o.revision, o.change_seq, o.created_at, o.updated_at, o.data::text as data, {freshness.COLUMNS}
-    from class_computation_state s left join page p on true
-    left join record_objects o on o.class_id = :class_id and o.id = p.id
-    left join object_computed_data c on c.class_id = o.class_id and c.object_id = o.id
-    where s.class_id = :class_id"""
-# By id only so much is looked through for objects without values as the page covers, or the class from there on.
-_WINDOW: Final = """o.id > :place_id and o.id <= (select case when count(*) < :most then 9223372036854775807 else max(id) end
-    from fresh)"""
 
 
 @dataclass(frozen=True)
@@ -76,8 +51,9 @@ def find_objects(
     """The objects for which every filter holds, by the sorts and then by id, with their computed fields.
 
     With `personal`, the reader, that person's own fields are shown and may be named, as `personal.KEY`: then every object
-    is evaluated, as nothing of them is stored. `after` is the cursor of the page before. Needs a transaction; repairs nothing. Raises NoSuchClass, InvalidQuery,
-    and ValuesOutOfDate when a sorted page would need more than `evaluate_at_most` evaluations.
+    is evaluated, as nothing of them is stored. `after` is the cursor of the page before. Needs a transaction; repairs
+    nothing. Raises NoSuchClass, InvalidQuery, RevisionConflict when the definitions change all the time, and
+    ValuesOutOfDate when a sorted page would need more than `evaluate_at_most` evaluations.
     """
     if not 1 <= limit <= MOST or evaluate_at_most < 0:
         raise UsageError(f"limit must be 1 to {MOST}, and evaluations at least 0")
@@ -86,92 +62,16 @@ def find_objects(
     class_id = classes.class_id(connection, class_name)
     for _ in range(_TRIES):
         now, own = scope.current(connection, class_id), own_fields(connection, class_id, personal)
-        query = _Query(class_id, class_name, now, own, where, order_by, limit, evaluate_at_most)
+        query = Query(class_id, class_name, now, own, where, order_by, limit, evaluate_at_most)
         place = query.order.resumed(after, query.name) if after is not None else None
         try:
             return (_walk if query.order.by_id else _sorted)(connection, query, place)
-        except _Superseded:
+        except Superseded:
             continue
     raise RevisionConflict(f"the fields of class {shortened(class_name)!r} keep changing: try again")
 
 
-class _Superseded(Exception):
-    """The definitions changed between reading them and searching by them."""
-
-
-@dataclass
-class _Query:
-    class_id: int
-    class_name: str
-    now: scope.Scope
-    own: scope.Scope | None
-    where: Sequence[Filter]
-    order_by: Sequence[Sort]
-    limit: int
-    evaluate_at_most: int
-    types: dict[str, str] = field(init=False)
-    conditions: list[Condition] = field(init=False)
-    order: Order = field(init=False)
-    fields: list[str] = field(init=False)
-    name: str = field(init=False)
-
-    def __post_init__(self) -> None:
-        if len(self.where) > MAX_FILTERS:
-            raise InvalidQuery(f"at most {MAX_FILTERS} filters")
-        self.types, shapes = {**self.now.types}, {**self.now.shapes}
-        if self.own is not None:
-            self.types |= {PERSONAL + key: result_type for key, result_type in self.own.types.items()}
-            shapes |= {PERSONAL + key: shape for key, shape in self.own.shapes.items()}
-        self.conditions = [condition(one, self.types, number) for number, one in enumerate(self.where)]
-        self.order = Order(self.order_by, self.types)
-        self.fields = sorted({f.field for f in self.where} | {s.field for s in self.order_by})
-        used = [shapes[key] for key in self.fields]
-        self.name = repr((self.class_id, used, [(c.sql, c.parameters) for c in self.conditions], self.order.sql()))
-
-    @property
-    def in_sql(self) -> bool:
-        """Whether stored values can answer it at all."""
-        return not any(key.startswith(PERSONAL) for key in self.fields)
-
-    def matches(self, one: Object) -> bool:
-        values, errors = _all(one)
-        return all(condition.matches(values, errors) for condition in self.conditions)
-
-    def place(self, one: Object) -> Place:
-        return self.order.place(_all(one)[0], one.id)
-
-    def page(self, objects: list[Object], *, more: bool) -> Found:
-        return Found(objects, self.order.cursor(self.place(objects[-1]), self.name) if more else None)
-
-    def run(
-        self, connection: Connection, place: Place | None, most: int, live_most: int, distrusted: set[int]
-    ) -> Iterator[Row[Any]]:
-        """The rows of one statement. Raises _Superseded before the first."""
-        here: dict[str, object] = {
-            "class_id": self.class_id, "revision": self.now.revision, "most": most, "live_most": live_most,
-            "place_id": 0 if place is None else place.id,
-        }  # fmt: skip
-        sound = [sql_sound(key, self.types[key]) for key in self.fields] if self.in_sql else ["false"]
-        if distrusted:
-            sound.append("c.object_id <> all(cast(:distrusted as bigint[]))")
-            here["distrusted"] = sorted(distrusted)
-        after, parameters = ("true", {}) if place is None else self.order.sql_after(place)
-        here |= parameters
-        for one in self.conditions:
-            here |= one.parameters
-        statement = _FIND.format(
-            sound=" and ".join(sound) or "true", after=after, order=self.order.sql(),
-            conditions=" and ".join(one.sql for one in self.conditions) or "true",
-            window=_WINDOW if self.order.by_id else "true", live_order="order by o.id" if self.order.by_id else "",
-        )  # fmt: skip
-        with connection.execute(text(statement), here, execution_options=_STREAMED) as rows:
-            for row in rows:
-                if row.wanted != self.now.revision:
-                    raise _Superseded
-                yield row
-
-
-def _walk(connection: Connection, query: _Query, place: Place | None) -> Found:
+def _walk(connection: Connection, query: Query, place: Place | None) -> Found:
     """A page by id: on and on in chunks, until it is full, the class ends, or enough has been evaluated."""
     found: list[Object] = []
     evaluated, chunk, last = 0, query.limit + 1, place
@@ -180,9 +80,9 @@ def _walk(connection: Connection, query: _Query, place: Place | None) -> Found:
         found += seen
         evaluated += count
         if len(found) > query.limit:
-            return query.page(found[: query.limit], more=True)
+            return _page(query, found[: query.limit], more=True)
         if end is None:
-            return query.page(found, more=False)
+            return _page(query, found, more=False)
         last = Place((), end)
         if evaluated >= query.evaluate_at_most:
             return Found(found, query.order.cursor(last, query.name))
@@ -190,7 +90,7 @@ def _walk(connection: Connection, query: _Query, place: Place | None) -> Found:
 
 
 def _chunk(
-    connection: Connection, query: _Query, place: Place | None, most: int
+    connection: Connection, query: Query, place: Place | None, most: int
 ) -> tuple[list[Object], int | None, int]:
     """What is found next by id; the id up to which that is all, None for the end; how many were evaluated."""
     live_most = min(query.evaluate_at_most + 1, _CHUNK)
@@ -217,7 +117,7 @@ def _chunk(
     return [seen[number] for number in sorted(seen) if end is None or number <= end], end, evaluated
 
 
-def _sorted(connection: Connection, query: _Query, place: Place | None) -> Found:
+def _sorted(connection: Connection, query: Query, place: Place | None) -> Found:
     """A sorted page: every object without current values is evaluated, and takes its place among the others."""
     distrusted: set[int] = set()
     for _ in range(_TRIES):
@@ -242,27 +142,21 @@ def _sorted(connection: Connection, query: _Query, place: Place | None) -> Found
         # Where stored values were wrong, SQL could not know what comes next: search again without them.
         if not wrong:
             page = [one for _, one in _first(query, kept)]
-            return query.page(page[: query.limit], more=len(page) > query.limit)
+            return _page(query, page[: query.limit], more=len(page) > query.limit)
         distrusted |= wrong
     raise _too_many(query)
 
 
-def _first(query: _Query, kept: list[tuple[Place, Object]]) -> list[tuple[Place, Object]]:
+def _first(query: Query, kept: list[tuple[Place, Object]]) -> list[tuple[Place, Object]]:
     rows: list[tuple[Place, Object]] = query.order.arranged([(row[0], row) for row in kept])
     return rows[: query.limit + 1]
 
 
-def _all(one: Object) -> tuple[dict[str, JsonValue], dict[str, str]]:
-    """Values and errors of all fields, a person's own under their longer names."""
-    assert one.computed is not None
-    values, errors = one.computed.values, one.computed.errors
-    if one.personal is not None:
-        values = values | {PERSONAL + key: value for key, value in one.personal.values.items()}
-        errors = errors | {PERSONAL + key: code for key, code in one.personal.errors.items()}
-    return values, errors
+def _page(query: Query, objects: list[Object], *, more: bool) -> Found:
+    return Found(objects, query.order.cursor(query.place(objects[-1]), query.name) if more else None)
 
 
-def _too_many(query: _Query) -> ValuesOutOfDate:
+def _too_many(query: Query) -> ValuesOutOfDate:
     if not query.in_sql:
         return ValuesOutOfDate(
             f"class {shortened(query.class_name)!r} has over {query.evaluate_at_most} objects, too many to sort by a personal "
