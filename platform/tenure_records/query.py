@@ -97,7 +97,7 @@ class Query:
     def run(
         self, connection: Connection, place: Place | None, most: int, live_most: int, distrusted: set[int]
     ) -> Iterator[Row[Any]]:
-        """The rows of one statement: `most` by stored values, `live_most` without, after a place; see FIND.
+        """The rows of one statement: `most` by stored values, `live_most` without, after a place, see `_FIND`.
 
         Of `distrusted` objects no stored value counts. Raises Superseded before the first row.
         """
