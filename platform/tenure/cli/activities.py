@@ -9,7 +9,7 @@ from uuid import UUID
 import typer
 
 from tenure.cli import values
-from tenure.cli.output import Json, print_fields, print_json, print_table
+from tenure.cli.output import Json, print_json, print_table
 from tenure.model.errors import Refused
 
 app = typer.Typer(
@@ -31,6 +31,15 @@ class Status(StrEnum):
 @app.command("list")
 def list_activities(
     status: Annotated[Status | None, typer.Option(help="Only this status.")] = None,
+    initiator: Annotated[
+        str | None, typer.Option(metavar="WHO", help="Only what they set in motion: a name, an id or TYPE:NAME.")
+    ] = None,
+    target: Annotated[
+        str | None, typer.Option(metavar="WHAT", help="Only for this target: a name, an id or TYPE:NAME.")
+    ] = None,
+    since: Annotated[
+        Any, typer.Option(parser=values.since, metavar="TIME", help="Only since then: 90s, 5m, 2h, 1d, or an ISO time.")
+    ] = None,
     limit: Annotated[int, typer.Option(min=1, max=10_000, help="At most so many.")] = 50,
     before: Annotated[
         UUID | None, typer.Option(parser=values.an_id, metavar="ID", help="Go on below this one of an earlier list.")
@@ -38,24 +47,24 @@ def list_activities(
     as_json: Json = False,
 ) -> None:
     """List activities, newest first."""
+    from tenure.cli.activity_page import target as target_of
     from tenure.cli.frame import database
     from tenure.store import activity_reads
 
     with database() as connection:
-        rows = activity_reads.listing(connection, status=status and status.value, before=before, limit=limit)
+        rows = activity_reads.listing(
+            connection, status=status and status.value, initiator=initiator, target=target, since=since, before=before,
+            limit=limit,
+        )  # fmt: skip
     if as_json:
         print_json(rows)
         return
     print_table(
         ("ID", "Status", "Initiator", "Target", "Created", "Ended"),
-        ((r["id"], r["status"], r["initiator_name"], _target(r), r["created_at"], r["ended_at"]) for r in rows),
+        ((r["id"], r["status"], r["initiator_name"], target_of(r), r["created_at"], r["ended_at"]) for r in rows),
         empty="no such activities",
         gives_way={"Ended": 0, "Created": 0, "Target": 8, "Initiator": 8},
     )
-
-
-def _target(row: dict[str, Any]) -> str:
-    return " ".join(str(row[f"target_{part}"]) for part in ("type", "name") if row[f"target_{part}"])
 
 
 @app.command()
@@ -64,7 +73,8 @@ def show(
     items: Annotated[int, typer.Option(min=0, max=10_000, help="Show at most so many of its items.")] = 100,
     as_json: Json = False,
 ) -> None:
-    """Show one activity with its items, counted by change."""
+    """Show one activity: times, phases, what became of how many objects, errors first, and its children."""
+    from tenure.cli.activity_page import page
     from tenure.cli.frame import database
     from tenure.store import activity_reads
 
@@ -75,19 +85,7 @@ def show(
     if as_json:
         print_json(found)
         return
-    print_fields({name: value for name, value in found.items() if name not in ("counts", "outcomes", "items")})
-    for change, counted in found["counts"].items():
-        print(f"{change}: {counted['objects']} objects, {counted['errors']} with errors")
-    for name, number in found["outcomes"].items():
-        print(f"{name}: {number} times")
-    if found["items"]:
-        print()
-        print_table(
-            ("Time (UTC)", "Change", "Object", "Error"),
-            ((i["created_at"], i["change"], i["object_name"] or i["object_id"], i["error_message"]) for i in found["items"]),
-            empty="",
-            gives_way={"Time (UTC)": 0, "Object": 12},
-        )  # fmt: skip
+    page(found)
 
 
 @app.command()

@@ -70,6 +70,11 @@ def deadline(text: str) -> datetime | timedelta:
         raise typer.BadParameter(f"{error.message}, or a duration such as 60s, 5m, 2h") from None
 
 
+def since(text: str) -> datetime | timedelta:
+    """A duration before now (by the database's clock), or an ISO time with its zone."""
+    return deadline(text)
+
+
 def labels(pairs: Sequence[str]) -> dict[str, str]:
     """`name=value` pairs as a mapping."""
     made: dict[str, str] = {}

@@ -29,7 +29,8 @@ _TASK = text(f"""select k.id, k.kind, k.state, k.outcome, k.attempt, k.max_attem
  where k.id = :id""")
 
 # Its task may be gone, or there may never have been one.
-_ACTIVITY = text(f"""select a.id, a.id as activity_id, a.status, a.target_type, a.target_name, a.message, a.created_at, a.executed_at, a.ended_at,
+_ACTIVITY = text(f"""select a.id, a.id as activity_id, a.status, a.target_type, a.target_name, a.message, a.created_at,
+       coalesce(a.executed_at, shared_start(a.id), k.started_at) as executed_at, a.ended_at,
        a.task_id, k.state as task_state, k.attempt, k.max_attempts, l.token, c.total, c.processed, c.succeeded, c.failed,
        {_phases("a.id")}, clock_timestamp() as at
   from activities a left join tasks k on k.id = a.task_id left join task_leases l on l.task_id = k.id
