@@ -131,6 +131,9 @@ def test_a_body_that_hears_nothing_is_cancelled_only_once_its_process_is_gone(ta
     assert tasks.states([task_id]) == {"cancelled": 1}
     assert instance(pid) == "", "its process must be gone"
     assert tasks.rows("select how, forced from task_attempts where task_id = :id", id=task_id) == [("cancelled", True)]
+    assert tasks.rows("select path, status from activity_phases where task_id = :id", id=task_id) == [
+        ("steps", "failed")
+    ]
 
 
 def test_a_running_task_is_cancelled_in_time(tasks: Tasks, worker: Worker) -> None:

@@ -88,6 +88,10 @@ def test_a_reindex_whose_worker_is_killed_resumes_elsewhere_and_gives_the_same_b
             id=task_id,
         )
         tasks.wait_ended([task_id], 120, watch=[a, b])
+    phases = "select path, status, done, total from activity_phases where task_id = :id order by position"
+    assert tasks.rows(phases, id=task_id) == [
+        ("evaluate", "completed", count, count), ("publish", "completed", None, None),
+    ]  # fmt: skip
     with database.engine.connect() as connection:
         done = client.get(connection, task_id)
         calm, killed = (connection.execute(_VALUES, {"name": name}).all() for name in ("calm", "killed"))
