@@ -19,7 +19,7 @@ ZONES = (
     "America/Sao_Paulo",  # a fold that shows the day before again
 )
 CHOSEN = (
-    "* * * * *",
+    "*/30 1-2,* * * *",
     "*/15 * * * *",
     "30 * * * *",
     "15,45 0-23 * * *",
@@ -39,6 +39,7 @@ CHOSEN = (
     "15 1 * MAR,APR,OCT,NOV *",
     "1 0-22 * * SUN#1,SUN#2,0L",
     "0 12 30,31 12 *",
+    "* * * * *",
 )
 
 

@@ -132,4 +132,4 @@ def test_the_beat_schedule_of_a_celery_app_is_taken_over(tenure: Tenure, tmp_pat
         ("nightly", "celery:shop", "allow"),
         ("poll", "celery:shop", "allow"),
     }
-    assert "no Celery app can be imported" in tenure.refusal(2, "schedules", "take-over", "nowhere_at_all:app")
+    assert "no Celery app can be imported" in tenure.refused(2, "schedules", "take-over", "nowhere_at_all:app")
