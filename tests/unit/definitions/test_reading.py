@@ -116,6 +116,9 @@ def one(body: str) -> str:
         ("tasks: {}", "line 1, tasks: unknown; a file has origin and schedules"),
         ("origin: ''", "origin: text of 1 to 100 bytes"),
         ("- a", "it holds no table"),
+        ("a: [1\n", "line 2, column 1: not YAML"),
+        ("a: 1\n---\nb: 2\n", "line 2, column 1: not YAML"),
+        ("? [a]\n: 1", "is no name"),
         ("x: !!python/object/apply:os.getpid []", "is not supported"),
         ("a: &a [*a]", "not YAML"),
         ("a: &a [1,1,1,1,1,1,1,1,1,1]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a,*a]\nc: &c [*b,*b,*b,*b,*b,*b,*b,*b,*b,*b]\n"

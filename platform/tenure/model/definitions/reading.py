@@ -15,14 +15,22 @@ from typing import Any
 from pydantic import ValidationError
 
 from tenure.model.definitions.spec import ScheduleSpec
-from tenure.model.definitions.trees import LARGEST, Path, Tree, read_json, read_toml, read_yaml
+from tenure.model.definitions.trees import LARGEST, Path, Tree, read_json, read_toml
 from tenure.model.errors import ScheduleInvalid, UsageError, shortened
 from tenure.model.requests import check_text
 
 ORIGIN = "file"
 ORIGIN_BYTES = 100
 NAMED = 200  # characters of a path in a message
-_READERS = {".toml": read_toml, ".yaml": read_yaml, ".yml": read_yaml, ".json": read_json}
+
+
+def _read_yaml(text: str) -> Tree:
+    from tenure.model.definitions.yamls import read_yaml  # many processes know schedules, few read files
+
+    return read_yaml(text)
+
+
+_READERS = {".toml": read_toml, ".yaml": _read_yaml, ".yml": _read_yaml, ".json": read_json}
 # Said as they are; of others pydantic's sentence is completed by what was found.
 _SELF_EXPLAINING = ("value_error", "missing", "extra_forbidden", "too_short", "string_too_long")
 

@@ -5,11 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-import yaml
-
 from tenure.model.definitions.reading import ORIGIN
 from tenure.model.definitions.spec import ScheduleSpec, StepSpec
-from tenure.model.definitions.trees import resolve_core
 from tenure.model.durations import write_duration
 
 
@@ -31,8 +28,9 @@ def root(specs: Iterable[ScheduleSpec], origin: str | None = None) -> dict[str, 
 
 def write(specs: Iterable[ScheduleSpec], origin: str | None = None) -> str:
     """YAML that `read` answers the same specs for."""
-    text: str = yaml.dump(root(specs, origin), Dumper=_Dumper, allow_unicode=True, sort_keys=False, width=1000)
-    return text
+    from tenure.model.definitions.yamls import write_yaml  # many processes know schedules, few write them
+
+    return write_yaml(root(specs, origin))
 
 
 def _group(group: list[StepSpec]) -> Any:
@@ -45,18 +43,3 @@ def _step(step: StepSpec) -> Any:
     if step.deadline is not None:
         made["deadline"] = write_duration(step.deadline)
     return step.kind if set(made) == {"kind"} else made
-
-
-class _Dumper(yaml.SafeDumper):
-    def ignore_aliases(self, _data: Any) -> bool:
-        return True
-
-
-def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
-    """Between double quotes where a reader would fold a line break of another alphabet into a space."""
-    style = '"' if any(break_ in text for break_ in "\r\x85\u2028\u2029") else None
-    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
-
-
-_Dumper.add_representer(str, _text)
-resolve_core(_Dumper)  # beside YAML 1.1's: whatever any reader would take for a number is quoted
