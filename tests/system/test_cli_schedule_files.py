@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -33,6 +34,11 @@ def file(tmp_path: Path) -> Path:
     return made
 
 
+def listed(tenure: Tenure) -> list[dict[str, Any]]:
+    """What is not built in."""
+    return [row for row in tenure.json("schedules", "list") if not row["built_in"]]
+
+
 def test_a_file_is_applied_after_a_look_and_twice_is_once(tenure: Tenure, file: Path) -> None:
     planned = tenure.line("schedules", "apply", str(file), "--dry-run")
     assert planned.splitlines() == [
@@ -40,10 +46,10 @@ def test_a_file_is_applied_after_a_look_and_twice_is_once(tenure: Tenure, file: 
         "+ poll: every 90s, step.ok",
         "2 added; nothing was written (--dry-run)",
     ]
-    assert tenure.json("schedules", "list") == []
+    assert listed(tenure) == []
     assert tenure.line("schedules", "apply", str(file)).splitlines()[-1] == "2 added"
     assert tenure.line("schedules", "apply", str(file)) == "2 unchanged"
-    assert {row["name"]: row["origin"] for row in tenure.json("schedules", "list")} == {
+    assert {row["name"]: row["origin"] for row in listed(tenure)} == {
         "nightly": "file",
         "poll": "file",
     }
@@ -101,7 +107,7 @@ def test_a_mistake_is_one_line_that_names_file_and_field(tenure: Tenure, file: P
     assert "cannot read nowhere.toml: No such file" in tenure.refused(2, "schedules", "apply", "nowhere.toml")
     file.write_bytes(b"\xff")
     assert "not UTF-8 at byte 0" in tenure.refused(2, "schedules", "apply", str(file))
-    assert tenure.json("schedules", "list") == []
+    assert listed(tenure) == []
 
 
 SHOP = """
@@ -127,8 +133,7 @@ def test_the_beat_schedule_of_a_celery_app_is_taken_over(tenure: Tenure, tmp_pat
     notes = done.stderr.splitlines()
     assert notes[0].startswith("tenure: nightly: expires is left out")
     assert notes[1] == "tenure: stop the celery beat of that app, if it runs: both would send"
-    listed = tenure.json("schedules", "list")
-    assert {(row["name"], row["origin"], row["overlap"]) for row in listed} == {
+    assert {(row["name"], row["origin"], row["overlap"]) for row in listed(tenure)} == {
         ("nightly", "celery:shop", "allow"),
         ("poll", "celery:shop", "allow"),
     }

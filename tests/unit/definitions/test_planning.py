@@ -96,8 +96,9 @@ def test_one_made_by_hand_may_be_changed() -> None:
 
 def test_steps_may_be_left_out_only_for_what_is_built_in() -> None:
     bare = ScheduleSpec(name="n", every=5)
-    made = plan(wanted(bare), there(spec("n", "own"), built_in=True))
+    made = plan(wanted(bare), there(spec("n", "own", description="what it does"), built_in=True))
     assert made.changed[0].spec.steps == spec("n", "own").steps
+    assert [change.field for change in made.changed[0].changes] == ["recurs"]
     for present in ({}, there(spec("n", "a"))):
         with pytest.raises(ScheduleInvalid, match="schedule n: give its steps"):
             plan(wanted(bare), present)

@@ -90,7 +90,8 @@ def _whole(spec: ScheduleSpec, known: Present | None) -> ScheduleSpec:
         return spec
     if known is None or not known.built_in:
         raise ScheduleInvalid(f"schedule {shortened(spec.name)}: give its steps, at least one")
-    return spec.model_copy(update={"steps": known.spec.steps})
+    own = known.spec
+    return spec.model_copy(update={"steps": own.steps, "description": spec.description or own.description})
 
 
 def _check_keeper(name: str, known: Present, origin: str, take: bool) -> None:
