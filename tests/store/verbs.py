@@ -11,6 +11,7 @@ from tenure.model.kinds import KindSpec
 from tenure.model.records import Lease
 from tenure.model.states import TERMINAL, State
 from tenure.store import leases
+from tenure.store.advance import advance
 from tenure.store.hot import HotSession
 from tenure.store.transitions import due, recover
 from tenure.store.transitions.reject import reject
@@ -43,8 +44,7 @@ def arrange(database: Database, session: HotSession, state: State) -> Scene:
     task_id = tasks.submit(database, spec, key=KEY, at=at)
     lease = Lease(task_id, TOKEN_OF_NOBODY, session.holder)
     if state is State.WAITING:
-        # Whoever submits a step group makes these; to the other verbs only the state counts.
-        tasks.run_sql(database, "update tasks set state = 'waiting' where id = :id", id=task_id)
+        tasks.run_sql(database, _WAITS, id=task_id, before=GROUP_BEFORE)
     if state not in (State.WAITING, State.SCHEDULED, State.QUEUED, State.CANCELLED):
         lease = tasks.claimed(session, task_id).lease
     endings = {
@@ -60,6 +60,19 @@ def arrange(database: Database, session: HotSession, state: State) -> Scene:
     return Scene(database, session, task_id, lease, spec)
 
 
+# A task of the second group of an execution, and an activity that says that the first has not ended.
+GROUP_BEFORE = UUID(int=1)
+_WAITS = """with
+    x as (insert into executions (id, schedule_id, schedule_name, trigger, due_at, state, plan, initiator_type, initiator_id,
+              initiator_name)
+          values (:id, :id, 'nightly', 'due', clock_timestamp(), 'running', jsonb_build_array(
+              jsonb_build_array(jsonb_build_object('task_id', cast(:before as uuid), 'kind', 'store.plain', 'on_failure', 'stop', 'deadline_seconds', null)),
+              jsonb_build_array(jsonb_build_object('task_id', cast(:id as uuid), 'kind', 'store.plain', 'on_failure', 'stop', 'deadline_seconds', null))),
+              'test', '1', 'test')),
+    a as (insert into activities (id, initiator_type, initiator_id, initiator_name) values (:before, 'test', '1', 'test'))
+    update tasks set state = 'waiting', execution_id = :id, step_index = 1 where id = :id"""
+
+
 def favour(scene: Scene, verb: str) -> None:
     """Let the time be right for a verb that waits for one, so that only the state can refuse it."""
     age = {
@@ -69,6 +82,8 @@ def favour(scene: Scene, verb: str) -> None:
     }
     if verb in age:
         tasks.run_sql(scene.database, age[verb], id=scene.id)
+    # By its end, or because retention has taken it.
+    tasks.run_sql(scene.database, "delete from activities where id = :id", id=GROUP_BEFORE)
     if verb == "acknowledge_cancel" and tasks.state(scene.database, scene.id) not in TERMINAL:
         ask = "insert into task_stops (task_id, asked_by) values (:id, 'user:ada')"
         tasks.run_sql(scene.database, ask, id=scene.id)
@@ -85,6 +100,15 @@ def _sweep(step: Callable[..., list[object]], **options: int) -> Callable[[Scene
             return bool(step(connection, **options))
 
     return act
+
+
+def _promote(scene: Scene) -> bool:
+    """By the sweep that goes by time, or by an advance of its execution, which goes by the groups before."""
+    if _sweep(due.promote)(scene):
+        return True
+    with scene.database.engine.begin() as connection:
+        moved = advance(connection, scene.id)
+        return moved is not None and moved.queued == 1
 
 
 def _end(how: tasks.Ended) -> Callable[[Scene], bool]:
@@ -123,7 +147,7 @@ def _acknowledge(scene: Scene) -> bool:
 
 ACTS: dict[str, Callable[[Scene], bool]] = {
     "submit": _submit,
-    "promote": _sweep(due.promote),
+    "promote": _promote,
     "claim": lambda scene: scene.session.claim(scene.id) is not None,
     "begin": lambda scene: scene.session.begin(scene.lease),
     "reject": _reject,
