@@ -14,11 +14,9 @@ from sqlalchemy import Connection
 from tenure import plugins, schedules
 from tenure.model.definitions import ScheduleSpec, StepSpec
 from tenure.model.errors import InvalidSettings, shortened
-from tenure.model.records import Initiator
+from tenure.model.initiators import SYSTEM
 from tenure.retention import RETENTION
 from tenure.services import housekeeping, net, reaper
-
-SYSTEM = Initiator("system", "tenure", "tenure")
 
 
 @dataclass(frozen=True)

@@ -152,6 +152,19 @@ def resume(connection: AnyConnection, name: str) -> bool:
     return store.resume(database, found.id, next_run_at=next_run_at)
 
 
+def enable(connection: AnyConnection, name: str, enabled: bool, *, initiator: Initiator) -> bool:
+    """Whether it is wanted at all, also of a built-in one; nothing that came while it was disabled was missed. False: it
+    was so already. Raises NoSuchSchedule."""
+    requests.check_initiator(initiator)
+    database = connection_of(connection)
+    before = held(database, name)
+    if before.spec.enabled == enabled:
+        return False
+    wanted = before.spec.model_copy(update={"enabled": enabled})
+    _replace(database, before, wanted, origin=before.origin, by=str(initiator))
+    return True
+
+
 def remove(connection: AnyConnection, name: str) -> None:
     """Delete it. What runs goes on, what ran stays known. Raises NoSuchSchedule, ScheduleIsBuiltIn."""
     database = connection_of(connection)

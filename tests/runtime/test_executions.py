@@ -10,6 +10,7 @@ from sqlalchemy import text
 from tenure import client, schedules
 from tenure.model.errors import NoSuchExecution, ScheduleOverlaps, TooLate, UsageError
 from tenure.model.executions import ExecutionState
+from tenure.model.records import Initiator
 from tenure.services.net import SafetyNet
 from tenure.services.reaper import Reaper
 from tenure.settings import Settings
@@ -129,6 +130,15 @@ def test_a_run_by_hand_is_the_callers_and_commits_with_it(database: Database) ->
     row = made.rows(database, "select trigger, initiator_type, initiator_name from executions")
     assert row == [("manual", "user", "ada")]
     assert made.rows(database, "select initiator_name from activities") == [("ada",)]
+
+
+@pytest.mark.parametrize("initiator", [Initiator("system", "", "nightly sync"), Initiator("anonymous", "", "somebody")])
+def test_whoever_may_submit_a_task_may_run_a_schedule(database: Database, initiator: Initiator) -> None:
+    made.add(database)
+    with database.engine.begin() as connection:
+        schedules.run_now(connection, "nightly", initiator=initiator)
+    assert made.work(database) == 1
+    assert made.rows(database, "select initiator_name from executions") == [(initiator.name,)]
 
 
 def test_a_disabled_and_paused_schedule_still_runs_by_hand(database: Database) -> None:

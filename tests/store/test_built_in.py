@@ -43,7 +43,7 @@ def test_a_migration_seeds_what_is_built_in_and_a_second_changes_nothing(databas
         ("records.revalidation", 86_400.0, False),
     ):
         found = get(database, name)
-        assert (found.built_in, found.spec.every, found.updated_by) == (True, every, "system:tenure")
+        assert (found.built_in, found.spec.every, found.updated_by) == (True, every, "system:Tenure")
         assert (found.next_run_at is not None) == enabled
     before = snapshot(database)
     migrate(database.url)

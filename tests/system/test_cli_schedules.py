@@ -95,12 +95,18 @@ def test_a_wrong_schedule_is_one_line_and_makes_nothing(
     assert tasks.value(database, "select count(*) from schedules where not built_in") == 0
 
 
-def test_pause_resume_and_remove_say_what_they_did(tenure: Tenure) -> None:
+def test_pause_disable_and_remove_say_what_they_did(tenure: Tenure) -> None:
     added(tenure, "step.ok", recurs=("--every", "1h"))
     assert tenure.line("schedules", "pause", "nightly", "--reason", "audit") == "schedule nightly paused"
     assert tenure.json("schedules", "pause", "nightly") == {"schedule": "nightly", "paused": True, "changed": False}
     assert ": audit" in tenure.line("schedules", "list")
     assert tenure.line("schedules", "resume", "nightly") == "schedule nightly resumed"
+    assert tenure.line("schedules", "disable", "nightly") == "schedule nightly disabled"
+    assert tenure.json("schedules", "show", "nightly")["next_run_at"] is None
+    assert tenure.json("schedules", "enable", "nightly") == {"schedule": "nightly", "enabled": True, "changed": True}
+    assert tenure.line("schedules", "enable", "nightly") == "schedule nightly was already enabled"
+    assert tenure.json("schedules", "show", "nightly")["next_run_at"] is not None
+    assert tenure.line("schedules", "enable", "records.revalidation") == "schedule records.revalidation enabled"
     assert tenure.line("schedules", "remove", "nightly") == "schedule nightly removed"
     assert "no schedule 'nightly'" in tenure.refused(1, "schedules", "remove", "nightly")
 

@@ -23,6 +23,8 @@ def add_to(app: typer.Typer) -> None:
     app.command("show")(show)
     app.command("pause")(pause)
     app.command("resume")(resume)
+    app.command("enable")(enable)
+    app.command("disable")(disable)
     app.command("remove")(remove)
 
 
@@ -163,6 +165,28 @@ def _said(name: str, done: str, changed: bool, as_json: bool) -> None:
         print_json({"schedule": name, "paused": done == "paused", "changed": changed})
     else:
         say(f"schedule {name} {'' if changed else 'was already '}{done}")
+
+
+def enable(name: Name, as_json: Json = False) -> None:
+    """Let a disabled schedule fire; what came meanwhile was not missed."""
+    _enable(name, True, as_json)
+
+
+def disable(name: Name, as_json: Json = False) -> None:
+    """Let a schedule fire only by hand, for good; `pause` is for a while."""
+    _enable(name, False, as_json)
+
+
+def _enable(name: str, enabled: bool, as_json: bool) -> None:
+    from tenure import schedules
+    from tenure.cli.frame import database, initiator
+
+    with database() as connection:
+        changed = schedules.enable(connection, name, enabled, initiator=initiator())
+    if as_json:
+        print_json({"schedule": name, "enabled": enabled, "changed": changed})
+    else:
+        say(f"schedule {name} {'' if changed else 'was already '}{'enabled' if enabled else 'disabled'}")
 
 
 def remove(name: Name, as_json: Json = False) -> None:
