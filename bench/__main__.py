@@ -1,5 +1,5 @@
-"""`python -m bench [noop] [latency] [submit] [reindex] [renewal] [retention] [schedules] [--quick] [--json]`: one table on
-stdout, progress on stderr."""
+"""`python -m bench [noop] [latency] [submit] [reindex] [renewal] [retention] [schedules] [judging] [--quick] [--json]`: one
+table on stdout, progress on stderr."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from rich.console import Console
 
-from bench import latency, noop, reindex, renewal, retention, schedules, submitting, table
+from bench import judging, latency, noop, reindex, renewal, retention, schedules, submitting, table
 from bench.conditions import conditions
 from bench.figures import Figure
 from bench.place import place
@@ -25,6 +25,7 @@ PARTS: dict[str, Callable[[Run], Iterator[Figure]]] = {
     submitting.PART: submitting.measure,
     reindex.PART: reindex.measure,
     renewal.PART: renewal.measure,
+    judging.PART: judging.measure,
     retention.PART: retention.measure,
     schedules.PART: schedules.measure,
 }

@@ -22,6 +22,7 @@ Data: TypeAlias = "Mapping[str, Any] | str | bytes"
 _CONTROL: Final = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _ENCODER: Final = msgspec.json.Encoder(decimal_format="number")
 _BLANK: Final = b" \t\r\n"
+_NESTED: Final = (dict, list)
 # PostgreSQL writes numbers out: 1e300 takes five characters here and 301 there. Shorter texts stay far below the limit.
 WRITTEN_BYTES: Final = 4 * OBJECT_BYTES
 _MAY_GROW: Final = WRITTEN_BYTES // 80
@@ -126,11 +127,15 @@ def _repeats(text: bytes) -> bool:
 
 
 def _members(value: object) -> int:
-    if isinstance(value, dict):
-        return len(value) + sum(_members(v) for v in value.values() if isinstance(v, dict | list))
-    if isinstance(value, list):
-        return sum(_members(v) for v in value if isinstance(v, dict | list))
-    return 0
+    count, waiting = 0, [value]
+    while waiting:
+        item = waiting.pop()
+        if isinstance(item, dict):
+            count += len(item)
+            waiting.extend([below for below in item.values() if below.__class__ in _NESTED])
+        elif isinstance(item, list):
+            waiting.extend([below for below in item if below.__class__ in _NESTED])
+    return count
 
 
 def _encoded(data: Mapping[str, Any]) -> bytes:
