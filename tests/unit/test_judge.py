@@ -114,6 +114,12 @@ def test_format_is_an_annotation(draft: str) -> None:
         assert compile_schema({"$schema": draft, "format": name}).valid('"none of these ("')
 
 
+def test_content_is_an_annotation_in_2020_12_and_a_rule_in_draft_07() -> None:
+    for content in ({"contentEncoding": "base64"}, {"contentMediaType": "application/json"}):
+        assert compile_schema(content).valid('"{"')
+        assert not compile_schema({"$schema": "http://json-schema.org/draft-07/schema#", **content}).valid('"{"')
+
+
 def test_draft_07_is_judged_by_its_own_rules() -> None:
     schema = {
         "$schema": "http://json-schema.org/draft-07/schema",

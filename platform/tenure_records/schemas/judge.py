@@ -1,6 +1,7 @@
 """Whether a stored document fits a schema, and where it does not. Numbers are exact: nothing is ever rounded.
 
-`format` and the content keywords are annotations: they refuse nothing, in either draft.
+`format` is an annotation and refuses nothing. So are `contentEncoding` and `contentMediaType` in 2020-12; in draft-07 they
+are rules.
 """
 
 from __future__ import annotations

@@ -71,9 +71,8 @@ def record(connection: Connection, admitted: Admitted, rows: Sequence[Row[tuple[
 def judge_text(judge: Judge, body: str) -> Finds:
     """The verdict on one text, with its findings; it never raises for what the text holds."""
     try:
-        if judge.valid(body):
-            return _VALID
-        return "invalid", judge.judge(body).findings
+        verdict = judge.judge(body)
+        return _VALID if verdict.valid else ("invalid", verdict.findings)
     except (InvalidDocument, Uninspectable):
         return _TOO_HARD
 
