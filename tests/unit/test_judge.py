@@ -68,6 +68,13 @@ def test_a_long_pointer_is_cut() -> None:
         ('{"multipleOf": 3}', "9007199254740992", False),
         ('{"multipleOf": 1}', "20012980075235004.4", False),
         ('{"multipleOf": 1}', "20012980075235004.0", True),
+        ('{"multipleOf": 3}', "4905949597963571.96", False),
+        ('{"multipleOf": 0.5}', "4503599627370497.2", False),
+        ('{"multipleOf": 1e5}', "43430.220374e20", True),
+        ('{"multipleOf": 0.64}', "3150162325433991e3", False),
+        ('{"multipleOf": 1e-7}', "1e308", True),
+        ('{"multipleOf": 3}', "3" + "0" * 400, True),
+        ('{"maximum": 1}', "1.00000000000000000001e0", False),
         ('{"multipleOf": 2e0}', "178174118473924945223573536879.967", False),
         ('{"properties": {"a": {"items": {"multipleOf": 39}}}}', '{"a": [20012980075235004.4]}', False),
         ('{"properties": {"a": {"items": {"multipleOf": 39}}}}', '{"a": [39, 78.0, -117, 0]}', True),
@@ -166,7 +173,8 @@ def test_numbers_read_as_doubles_are_judged_as_fractions_compare() -> None:
 
 
 @pytest.mark.parametrize(
-    "number", ["1e-330", "0.1234567890123456", "1234567890123456.5", "1e309", "1E-330", "-2.5e-990"]
+    "number",
+    ["1e-330", "0.123456789012345", "12345678901234.25", "1234567890123456e-3", "1e309", "1E-330", "-2.5e-990"],
 )
 def test_a_number_that_no_double_keeps_is_not_read_as_one(number: str) -> None:
     for text in (number, f"[{number}]", f'{{"a": {number}, "b": 1.5}}'):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import tracemalloc
 from pathlib import Path
+from typing import Any
 
 from tenure_records.schemas.judge import compile_schema
 from tests.support.tasks import scale
@@ -20,7 +21,7 @@ def _resident_mib() -> float:
 def _compile(revisions: range) -> None:
     for revision in revisions:
         members = {f"member_{n}": {"type": "string", "pattern": f"^[a-z]{{1,{n + 1}}}{revision}$"} for n in range(10)}
-        tree = {"children": {"items": {"$ref": "#"}}}
+        tree: dict[str, Any] = {"price": {"multipleOf": 0.01}, "children": {"items": {"$ref": "#"}}}
         judge = compile_schema({"properties": {**members, **tree}, "required": [f"member_{revision % 10}"]})
         assert not judge.judge('{"children": [{"member_0": 1}]}').valid
 

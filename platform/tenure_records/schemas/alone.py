@@ -13,8 +13,7 @@ import json
 import resource
 import signal
 import sys
-from collections.abc import Iterable, Sequence
-from decimal import Decimal
+from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal
 from functools import partial
 from typing import Any, BinaryIO
 
@@ -23,19 +22,31 @@ import jsonschema_rs
 _KEPT = 8
 # Python's own bound for reading an int from text.
 _INT_DIGITS = 4_300
+# The longest number that PostgreSQL stores, counted in the smallest step that a schema may name.
+_DIVISION = Context(prec=200_000, Emax=MAX_EMAX, Emin=MIN_EMIN)
 
 
-def with_exact_divisors(schema: Any, places: Iterable[Sequence[str | int]]) -> Any:
-    """The schema, changed in place: the whole `multipleOf` of these subschemas become decimals.
+class MultipleOf:
+    """`multipleOf` by exact division. The library's own takes 4905949597963571.96 for a multiple of 3."""
 
-    By an int the library divides in doubles, and takes 20012980075235004.4 for a multiple of 1; by a decimal exactly.
-    """
-    for place in places:
-        subschema = schema
-        for step in place:
-            subschema = subschema[step]
-        subschema["multipleOf"] = Decimal(f"{int(subschema['multipleOf'])}.0")
-    return schema
+    __slots__ = ("_divisor",)
+
+    def __init__(self, _schema: dict[str, Any], value: Any, _path: list[str | int]) -> None:
+        self._divisor = _exact(value)
+
+    def validate(self, instance: Any) -> None:
+        """Raises ValueError for a number that is no multiple; the library adds the place and the keyword."""
+        is_number = isinstance(instance, int | float | Decimal) and not isinstance(instance, bool)
+        if is_number and _DIVISION.remainder(_exact(instance), self._divisor):
+            raise ValueError
+
+
+def _exact(number: int | float | Decimal) -> Decimal:
+    # A double stands for the shortest decimal that is read as it: for no other is one ever made here.
+    return Decimal(repr(number)) if isinstance(number, float) else Decimal(number)
+
+
+KEYWORDS: dict[str, type[Any]] = {"multipleOf": MultipleOf}
 
 
 def broken_rules(validator: jsonschema_rs.Validator, document: Any, most: int) -> list[tuple[list[str | int], str]]:
@@ -92,7 +103,8 @@ def serve(asked: BinaryIO, answers: BinaryIO) -> None:
 
 def _validator(schema: bytes, order: dict[str, Any]) -> jsonschema_rs.Validator:
     return getattr(jsonschema_rs, order["validator"])(  # type: ignore[no-any-return]
-        with_exact_divisors(_decode(schema), order["whole_divisors"]),
+        _decode(schema),
+        keywords=KEYWORDS,
         validate_formats=False,
         pattern_options=jsonschema_rs.RegexOptions(*order["pattern"]),
         offline=True,

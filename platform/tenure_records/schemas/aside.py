@@ -119,7 +119,6 @@ def _request(schema: Compiled, text: str, places: int) -> bytes:
         "naming_seconds": NAMING_SECONDS,
         "validator": schema.validator_class.__name__,
         "pattern": SIZES,
-        "whole_divisors": schema.whole_divisors,
     }
     return json.dumps(order).encode() + b"\n" + body + document
 

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from decimal import Decimal
 from typing import Any, Final, NoReturn, TypeAlias
 
 import jsonschema_rs
@@ -17,13 +16,13 @@ from tenure_records.computed import InvalidDocument, JsonValue, decode
 from tenure_records.errors import SchemaRefused
 
 from . import doubles
-from .alone import with_exact_divisors
+from .alone import KEYWORDS
 from .bounds import SCHEMA_BYTES, SCHEMA_DEPTH
 from .cost import cost
 from .drafts import Draft, draft_of, name
 from .patterns import OPTIONS
 from .pointers import pointer
-from .references import Path, Place, References, references
+from .references import References, references
 from .weights import Cost
 
 Json: TypeAlias = "Mapping[str, Any] | bool"
@@ -42,7 +41,6 @@ class Compiled:
     validator: jsonschema_rs.Validator
     validator_class: type[jsonschema_rs.Validator]
     cost: Cost
-    whole_divisors: list[Path]
     doubles: bool
 
 
@@ -72,21 +70,13 @@ def compiled(text: str) -> Compiled:
     _check_depth(schema)
     found = _one_draft(references(schema, draft))
     worst = cost(found)
-    divisors = [place.path for place in found.places.values() if _divides_by_whole(place)]
     try:
-        made = _CLASSES[draft](
-            with_exact_divisors(schema, divisors), validate_formats=False, pattern_options=OPTIONS, offline=True
-        )
+        made = _CLASSES[draft](schema, validate_formats=False, pattern_options=OPTIONS, keywords=KEYWORDS, offline=True)
     except jsonschema_rs.ValidationError as error:
         _refuse(error, draft)
     except ValueError as error:
         raise SchemaRefused(f"the schema is refused: {shortened(error)}") from None
-    return Compiled(text, made, _CLASSES[draft], worst, divisors, doubles.suits(found))
-
-
-def _divides_by_whole(place: Place) -> bool:
-    divisor = place.schema.get("multipleOf") if isinstance(place.schema, dict) else None
-    return isinstance(divisor, int | Decimal) and not isinstance(divisor, bool) and divisor == int(divisor)
+    return Compiled(text, made, _CLASSES[draft], worst, doubles.suits(found))
 
 
 def _one_draft(found: References) -> References:

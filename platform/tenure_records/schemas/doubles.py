@@ -17,8 +17,8 @@ from tenure_records.computed.limits import MAX_DEPTH
 from .references import References
 
 _DIGITS: Final = 15
-# Characters of such a number without its sign: 15 digits and a point. A longer run may be a longer number.
-_LONGER: Final = b"0" * (_DIGITS + 2)
+# A run of more digits and points may be a longer number, also before an exponent.
+_LONGER: Final = b"0" * (_DIGITS + 1)
 # What is nearer to zero than any double would silently become zero. Beyond the largest the decoder refuses.
 _TINY: Final = b"e-000"
 _OPENER: Final = b"("

@@ -66,7 +66,7 @@ def _keyword(path: Path, keyword: str, value: Any, patterns: Patterns) -> Cost:
     if keyword in _RANGES:
         return Cost(10, 1_000 * _numbers(value, path))
     if keyword == "multipleOf":
-        return Cost(700, 2_000 * _numbers(value, path))
+        return Cost(500, 3_000 * _numbers(value, path))
     if keyword == "type":
         return Cost(10, 100)
     if keyword == "uniqueItems" and value is True:
