@@ -1,5 +1,6 @@
 """Phases are open only while the lease of their attempt stands, whoever ends it and how."""
 
+import time
 from collections.abc import Callable
 
 import psycopg2
@@ -174,6 +175,21 @@ def test_an_end_does_not_wait_for_locked_phases_and_housekeeping_closes_them(
         assert phases.close_left_open(connection) == 0
     assert statuses(database, claimed.lease.task_id) == ["completed", "skipped"]
     assert statuses(database, other.lease.task_id) == ["running", "pending"], "its attempt goes on"
+
+
+def test_a_sweep_of_many_waits_for_locked_phases_once(database: Database, session: HotSession) -> None:
+    held = [tasks.claimed(session, task) for task in tasks.submit_many(database, 30)]
+    for claimed in held:
+        declare(database, claimed, "running")
+    tasks.expire_lease(database, *(claimed.lease.task_id for claimed in held))
+    with database.engine.begin() as holding:
+        holding.execute(text("lock table activity_phases in access exclusive mode"))
+        began = time.monotonic()
+        with database.engine.begin() as connection:
+            assert len(recover.recover_expired(connection, crash_bound=3)) == 30
+        assert time.monotonic() - began < 2, "30 waits of 0.1 s would be 3"
+    with database.engine.begin() as connection:
+        assert phases.close_left_open(connection) == 30
 
 
 def test_phases_go_with_their_activity_and_with_nothing_else(database: Database, session: HotSession) -> None:
