@@ -132,6 +132,20 @@ def test_an_error_in_the_advance_leaves_the_tasks_outcome_untouched(database: Da
     assert made.executions(database) == [("succeeded", None)]
 
 
+def test_an_execution_that_cannot_be_read_costs_neither_its_task_nor_whoever_passes_by(database: Database) -> None:
+    made.add(database, "nightly", "step.ok", "step.ok", overlap="allow")
+    run_now(database)
+    fine = run_now(database)
+    tasks.run_sql(
+        database, """update executions set plan = '[[{"of another": "version"}]]' where id <> :fine""", fine=fine
+    )
+    assert made.work(database) == 3
+    assert made.members(database, fine) == [(0, "succeeded"), (1, "succeeded")]
+    sweep(database)
+    assert sorted(state for state, _ in made.executions(database)) == ["running", "succeeded"]
+    assert sorted(made.members(database)) == [(0, "succeeded")] * 2 + [(1, "succeeded"), (1, "waiting")]
+
+
 def test_a_caller_that_holds_the_execution_delays_the_advance_and_not_the_end_of_the_task(database: Database) -> None:
     made.add(database, "nightly", "step.ok", "step.ok")
     execution_id = run_now(database)

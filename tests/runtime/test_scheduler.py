@@ -10,6 +10,7 @@ from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
 
 from tenure import schedules
+from tenure.model.recurrence import rules
 from tenure.registry import Registry
 from tenure.services.firing import TASKS
 from tenure.store import schedules as store
@@ -175,6 +176,29 @@ def test_a_step_that_cannot_be_submitted_is_a_failed_execution_with_its_reason(
     activity = "select status, target_type, target_name, message from activities"
     assert made.rows(database, activity) == [("failed", "schedule", "nightly", reason)]
     assert made.fire(database) == 1, "the next occurrence is ahead"
+
+
+def test_a_bug_in_a_kinds_own_check_or_in_a_recurrence_costs_its_schedule_only(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("odd", "fine", "broken"):
+        made.add(database, name, **({"cron": "* * * * *", "zone": "UTC"} if name == "broken" else {}))
+        made.let_come(database, name)
+    odd = (
+        "update schedule_steps set kind = 'step.odd' where schedule_id = (select id from schedules where name = 'odd')"
+    )
+    tasks.run_sql(database, odd)
+
+    def wrong(*_: object, **__: object) -> None:
+        raise IndexError
+
+    monkeypatch.setattr(rules, "_elapsed", wrong)
+    made.fire(database)
+    found = {row[0]: row[1:] for row in made.rows(database, "select schedule_name, state, reason from executions")}
+    assert found["fine"] == ("running", None)
+    assert found["odd"][0] == found["broken"][0] == "failed"
+    assert "KeyError in the kind's own check" in found["odd"][1]
+    assert "IndexError" in found["broken"][1]
 
 
 def test_an_internal_kind_is_refused_also_when_it_became_so(database: Database) -> None:

@@ -1,6 +1,6 @@
 """Kinds that schedules of tests run as steps: TENURE_KINDS=tests.support.steps."""
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, model_validator
 
 from tenure.model.kinds import kind
 from tenure.runtime.attempt import Attempt
@@ -29,6 +29,22 @@ def fails(attempt: Attempt, params: Anything) -> None:
 @kind("step.number", params=Number)
 def number(attempt: Attempt, params: Number) -> None:
     """Takes a number and nothing else."""
+
+
+class Odd(BaseModel):
+    """A model whose own check has a bug."""
+
+    model_config = ConfigDict(extra="allow")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _check(cls, values: dict[str, object]) -> object:
+        return values["no such thing"]
+
+
+@kind("step.odd", params=Odd)
+def odd(attempt: Attempt, params: Odd) -> None:
+    """Never submitted."""
 
 
 @kind("step.limited", params=Anything, active_limit=1)

@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from uuid import UUID
 
 import structlog
-from sqlalchemy.exc import SQLAlchemyError
 
 from tenure.store import executions
 from tenure.store.advance import advance
@@ -40,7 +39,8 @@ class Advancer:
             if done.freed is not None:
                 self._log.info("execution_ended", execution_id=str(execution_id), state=done.state)
                 self._follow(done.freed, wait)
-        except SQLAlchemyError as error:
+        except Exception as error:
+            # Whatever it is, a task has ended before and the next may be claimed already: neither may pay for it.
             self._log.warning("advance_failed", execution_id=str(execution_id), error=type(error).__name__)
             return False
         return True

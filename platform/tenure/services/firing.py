@@ -63,8 +63,10 @@ class Round:
                 return Due((), 0, None), None
             policy = Misfire(one.spec.misfire)
             return due(recurrence, one.next_run_at, self._now, policy, one.spec.at_most or 1), None
-        except TenureError as error:
-            return Due((one.next_run_at,), 0, self._now + BROKEN_AGAIN), str(error)
+        except Exception as error:
+            # Whatever one schedule is, the others must fire.
+            said = str(error) if isinstance(error, TenureError) else f"its recurrence raised {type(error).__name__}"
+            return Due((one.next_run_at,), 0, self._now + BROKEN_AGAIN), said
 
     def _portion(self, plan: Due, steps: int) -> Due:
         room = max(1, (TASKS - self._tasks) // steps)
