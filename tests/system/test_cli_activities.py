@@ -63,10 +63,6 @@ def test_a_list_is_filtered_by_who_what_when_and_how_it_ended(tenure: Tenure, da
     assert ids(tenure, "--initiator", "ada", "--limit", "1", "--before", mine) == [old]
 
 
-def test_a_time_that_is_none_is_named(tenure: Tenure) -> None:
-    assert "'yesterday' is no ISO time" in tenure.refusal(2, "activities", "list", "--since", "yesterday")
-
-
 def narrated(attempt: Attempt, params: object) -> None:
     attempt.begin(phases=["import/users", "settle"])
     attempt.phase("import/users", total=10)

@@ -14,6 +14,7 @@ from sqlalchemy import text
 
 from tenure.cli import follow
 from tenure.cli.followed import FollowedActivity
+from tenure.model.errors import Refused
 from tenure.model.kinds import kind
 from tenure.runtime.attempt import Attempt
 from tests.support.command import Tenure
@@ -140,6 +141,9 @@ def test_without_a_terminal_a_watch_says_a_line_per_change(tenure: Tenure, steer
     assert "import/users: completed after " in errors
 
 
-def test_an_unknown_activity_is_named(tenure: Tenure) -> None:
+def test_an_unknown_activity_is_named(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TENURE_DATABASE_URL", database.url)
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
     unknown = UUID(int=5)
-    assert tenure.refusal(1, "activities", "watch", str(unknown)) == f"tenure: no activity {unknown}"
+    with pytest.raises(Refused, match=f"no activity {unknown}"):
+        next(follow.snapshots(FollowedActivity(unknown)))

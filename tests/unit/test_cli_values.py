@@ -41,6 +41,13 @@ def test_a_time_needs_its_zone() -> None:
         values.moment("tomorrow")
 
 
+def test_since_is_a_time_or_how_long_ago() -> None:
+    assert values.since("2h") == timedelta(hours=2)
+    assert values.since("2030-01-31T12:00:00Z") == datetime(2030, 1, 31, 12, tzinfo=UTC)
+    with pytest.raises(typer.BadParameter, match="'yesterday' is no ISO time"):
+        values.since("yesterday")
+
+
 def test_a_deadline_is_a_duration_or_a_time() -> None:
     assert values.deadline("60s") == timedelta(seconds=60)
     assert values.deadline("2030-01-31T12:00:00Z") == datetime(2030, 1, 31, 12, tzinfo=UTC)
