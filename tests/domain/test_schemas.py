@@ -6,7 +6,11 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
+from tenure.model.errors import UsageError
+from tenure.model.initiators import SYSTEM
+from tenure.model.records import Initiator
 from tenure_records import (
+    activate,
     drop_class,
     impact,
     list_revisions,
@@ -223,3 +227,14 @@ def test_a_load_that_may_not_skip_leaves_nothing_when_one_line_does_not_fit(reco
     done = load(records.engine.begin, CITY, BytesIO(LINES.replace(b"not json\n", b"")), on_error="abort")
     assert (done.rolled_back, done.refused, [one.line for one in done.errors]) == (True, 2, [2, 3])
     assert scalar(records, "select count(*) from record_objects") == 0
+
+
+def test_tenure_itself_may_propose_and_activate_and_nobody_unnamed_may(records: Database) -> None:
+    with records.engine.begin() as connection:
+        assert propose_schema(connection, CITY, NAMED, initiator=SYSTEM).proposer == SYSTEM
+    assert activate(records.engine.begin, CITY, mode="strict", initiator=SYSTEM).activator == SYSTEM
+    nobody = Initiator("user", "", "x")
+    with records.engine.begin() as connection, pytest.raises(UsageError, match="a user needs an id"):
+        propose_schema(connection, CITY, NAMED, initiator=nobody)
+    with pytest.raises(UsageError, match="a user needs an id"):
+        activate(records.engine.begin, CITY, mode="advisory", initiator=nobody)

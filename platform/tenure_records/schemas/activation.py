@@ -14,6 +14,7 @@ from typing import Literal
 from sqlalchemy import Connection, text
 from sqlalchemy.exc import DBAPIError
 
+from tenure.model import requests
 from tenure.model.errors import UsageError, shortened
 from tenure.model.records import Initiator
 from tenure_records import classes, locks
@@ -45,6 +46,7 @@ def activate(
     the number expected. The schema that was active is retired. Raises NoSuchClass, NoSuchSchema, RevisionConflict;
     ActivationRefused with counts and samples when an object lacks valid evidence; ClassBusy after waiting 5 s for writers.
     """
+    requests.check_initiator(initiator)
     if mode not in ("advisory", "strict"):
         raise UsageError(f"mode {shortened(mode)!r}: advisory or strict")
     with begin() as connection:

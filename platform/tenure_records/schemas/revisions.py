@@ -13,6 +13,7 @@ from typing import Any, Final
 from sqlalchemy import Connection, Row, text
 
 from tenure import client
+from tenure.model import requests
 from tenure.model.errors import NoSuchTask, TooLate, shortened
 from tenure.model.records import Initiator
 from tenure.model.states import State
@@ -89,6 +90,7 @@ def propose_schema(
     judged by the proposal too. A queued scan of the former proposal is cancelled, a running one stops itself. What the
     setting `records.object_bytes` says now holds for the revision. Raises NoSuchClass, SchemaRefused, RevisionConflict.
     """
+    requests.check_initiator(initiator)
     body = checked(schema)
     compile_schema(body)
     class_id = classes.class_id(connection, class_name)
