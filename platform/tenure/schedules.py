@@ -24,6 +24,7 @@ from tenure.model.errors import (
     NoSuchSchedule,
     RevisionConflict,
     ScheduleExists,
+    ScheduleInvalid,
     ScheduleIsBuiltIn,
     shortened,
 )
@@ -32,6 +33,8 @@ from tenure.model.recurrence import next_after, resumed
 from tenure.store import execution_reads as reads
 from tenure.store import schedules as store
 from tenure.store.schedules import Schedule
+
+UPCOMING = 5  # due times that `show` tells of
 
 
 def add(
@@ -113,11 +116,12 @@ def get(connection: AnyConnection, name: str) -> Schedule:
 
 
 def show(connection: AnyConnection, name: str, *, occurrences: int = 20) -> dict[str, Any]:
-    """One schedule whole: name, recurrence, policies, steps[[step]] by group, pause, next_run_at, and the newest `occurrences`
-    [{execution_id, due_at, trigger, state, reason, tasks[]}]. Raises NoSuchSchedule."""
+    """One schedule whole: name, recurrence, policies, steps[[step]] by group, pause, next_run_at, upcoming[], and the newest
+    `occurrences` [{execution_id, due_at, trigger, state, reason, tasks[]}]. Raises NoSuchSchedule."""
     found = get(connection, name)
     return {
         **described(found),
+        "upcoming": _upcoming(found),
         "occurrences": reads.occurrences(connection_of(connection), found.id, limit=occurrences),
     }
 
@@ -171,6 +175,19 @@ def remove(connection: AnyConnection, name: str) -> None:
     found = held(database, name)
     if found.built_in or not store.remove(database, found.id):
         raise ScheduleIsBuiltIn(f"schedule {name} is built in: disable or pause it instead")
+
+
+def _upcoming(found: Schedule) -> list[datetime]:
+    """When it is due next, and after that; [] when nothing lets it fire, or its recurrence is not understood here."""
+    moments: list[datetime] = []
+    at = found.next_run_at if found.spec.enabled and found.paused_by is None else None
+    try:
+        while at is not None and found.spec.recurrence is not None and len(moments) < UPCOMING:
+            moments.append(at)
+            at = next_after(found.spec.recurrence, at, anchor=at)
+    except ScheduleInvalid:
+        return []
+    return moments
 
 
 def _first_after(spec: ScheduleSpec, moment: datetime, anchor: datetime) -> datetime | None:

@@ -14,6 +14,7 @@ from tenure.model.records import Initiator
 from tenure.services.net import SafetyNet
 from tenure.services.reaper import Reaper
 from tenure.settings import Settings
+from tenure.store import executions
 from tests.support import schedules as made
 from tests.support import tasks
 from tests.support.databases import Database
@@ -275,6 +276,19 @@ def test_the_net_leaves_alone_what_is_under_way(database: Database) -> None:
     net.run_once()
     net.close()
     assert changed(before, snapshot(database)) == []
+
+
+def test_of_several_that_wait_the_one_that_was_due_first_is_next(database: Database) -> None:
+    """Whatever the clocks of the beats said that made them."""
+    made.add(database, manual=True, overlap="queue_one")
+    first, late = again(database), again(database)
+    copy = """insert into executions select (jsonb_populate_record(x, jsonb_build_object('id', uuidv7(),
+        'due_at', x.due_at - interval '2 hours'))).* from executions x where x.id = :late returning id"""
+    with database.engine.begin() as connection:
+        early = connection.execute(text(copy), {"late": late}).scalar_one()
+        held = executions.lock(connection, first)
+        assert held is not None
+        assert executions.next_waiting(connection, held.schedule_id) == early
 
 
 class TestBackfill:

@@ -4,6 +4,7 @@ import json
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 
@@ -38,7 +39,7 @@ def test_groups_failure_handling_and_params_are_said_with_the_step(tenure: Tenur
         [("step.ok", "inherit", {"a": {"b": ":@+"}}), ("step.fails", "continue", {})],
         [("step.number", "stop", {"n": 1})],
     ]
-    assert tenure.json("schedules", "show", "nightly") == {**found, "occurrences": []}
+    assert tenure.json("schedules", "show", "nightly") == {**found, "upcoming": [], "occurrences": []}
 
 
 def test_when_it_recurs_is_shown_in_words_and_kept_as_said(tenure: Tenure) -> None:
@@ -48,6 +49,9 @@ def test_when_it_recurs_is_shown_in_words_and_kept_as_said(tenure: Tenure) -> No
     assert line.startswith("schedule night added: first due ")
     added(tenure, "step.ok", name="often", recurs=("--every", "90s"))
     added(tenure, "step.ok", name="hand")
+    upcoming = [datetime.fromisoformat(at) for at in tenure.json("schedules", "show", "night")["upcoming"]]
+    assert [at.astimezone(ZoneInfo("Europe/Oslo")).hour for at in upcoming] == [2] * 5
+    assert upcoming == sorted(set(upcoming))
     listed = {
         row["name"]: (row["cron"], row["zone"], row["every"], row["manual"]) for row in tenure.json("schedules", "list")
     }
@@ -147,6 +151,16 @@ def test_a_backfill_runs_what_has_not_run(tenure: Tenure) -> None:
     assert len(tenure.json("schedules", "backfill", "nightly", *given)["executions"]) == 3
     assert tenure.line("schedules", "backfill", "nightly", *given) == "nothing to run: all have run"
     assert "ahead" in tenure.refused(2, "schedules", "backfill", "nightly", given[0], "2190-01-01T00:00:00Z")
+
+
+def test_the_doctor_says_that_nobody_fires_what_is_due(tenure: Tenure, database: Database) -> None:
+    added(tenure, "step.ok", recurs=("--every", "1h"))
+    made.let_come(database, ago=timedelta(minutes=1))
+    found = json.loads(tenure("doctor", "--json").stdout)
+    (check,) = [check for check in found["checks"] if check["name"] == "schedules"]
+    assert check["state"] == "wrong"
+    assert check["finding"].startswith("1 are due and not fired, for up to ")
+    assert "start `tenure beat`" in check["advice"]
 
 
 def test_beat_and_worker_run_a_schedule_and_wait_tells_how_it_ended(

@@ -117,7 +117,7 @@ def _fields(found: dict[str, Any]) -> None:
             "name": found["name"],
             "about": found["description"],
             "recurs": recurs(found),
-            "next due": _next(found),
+            "next due": found["upcoming"],
             "steps": _steps(found),
             "overlap": found["overlap"],
             "misfire": misfire,

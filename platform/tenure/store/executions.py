@@ -195,7 +195,8 @@ def ask_cancel(connection: Connection, execution_id: UUID, *, by: str) -> list[U
     return sorted(step.task_id for group in plan_of(row[0]) for step in group)
 
 
-_NEXT_WAITING = text("""select id from executions where schedule_id = :id and state = 'waiting' order by id limit 1""")
+_NEXT_WAITING = text("""select id from executions where schedule_id = :id and state = 'waiting'
+    order by due_at, id limit 1""")
 _PENDING = text(f"""select distinct execution_id from execution_due
     where created_at <= statement_timestamp() - make_interval(secs => :older) limit {PENDING_AT_ONCE}""")
 # Whatever was lost on the way: every member of the current group has ended, or a cancel has nobody left to stop.
@@ -209,7 +210,7 @@ _STUCK = text(f"""select x.id from executions x where x.finished_at is null
 
 
 def next_waiting(connection: Connection, schedule_id: UUID) -> UUID | None:
-    """The execution of this schedule that waits for the one before it."""
+    """The execution of this schedule that waits for the one before it; of several the one that was due first."""
     found: UUID | None = connection.execute(_NEXT_WAITING, {"id": schedule_id}).scalar()
     return found
 
