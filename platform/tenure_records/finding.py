@@ -15,7 +15,7 @@ from sqlalchemy import Connection
 
 from tenure.model.errors import UsageError, shortened
 from tenure.model.records import Initiator
-from tenure_records import classes, scope
+from tenure_records import classes, locks, scope
 from tenure_records.errors import RevisionConflict, ValuesOutOfDate
 from tenure_records.filters import Filter
 from tenure_records.freshness import Kind, judge
@@ -57,7 +57,7 @@ def find_objects(
     """
     if not 1 <= limit <= MOST or evaluate_at_most < 0:
         raise UsageError(f"limit must be 1 to {MOST}, and evaluations at least 0")
-    if connection.connection.dbapi_connection is not None and connection.connection.dbapi_connection.autocommit:
+    if locks.autocommits(connection):
         raise UsageError("find_objects needs a transaction: its rows are read while they come, in one snapshot")
     class_id = classes.class_id(connection, class_name)
     for _ in range(_TRIES):

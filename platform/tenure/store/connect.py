@@ -24,7 +24,10 @@ def dumps(value: Any) -> str:
 
 
 def session_arguments(application: str, options: str = "") -> dict[str, Any]:
-    """What every session says to libpq: its name in pg_stat_activity, UTC, and to notice a dead peer within seconds."""
+    """What every session says to libpq: its name in pg_stat_activity, UTC, and to notice a dead peer within seconds.
+
+    READ COMMITTED too, whatever the database's default is: guards and locks are looked at as they are now.
+    """
     return {
         "connect_timeout": 5,
         "application_name": application,
@@ -32,7 +35,7 @@ def session_arguments(application: str, options: str = "") -> dict[str, Any]:
         "keepalives_interval": 2,
         "keepalives_count": 3,
         "tcp_user_timeout": 10_000,
-        "options": f"-c TimeZone=UTC -c lc_messages=C {options}".strip(),
+        "options": rf"-c TimeZone=UTC -c lc_messages=C -c default_transaction_isolation=read\ committed {options}".strip(),
     }
 
 

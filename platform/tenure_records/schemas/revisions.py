@@ -32,8 +32,8 @@ _ALL = text(f"select {_COLUMNS} from schema_revisions where class_id = :class_id
 _OPEN = text(f"""select {_COLUMNS} from schema_revisions where class_id = :class_id and status <> 'retired'
     order by number""")
 _TEXT = text("select schema from schema_revisions where id = :id")
-_RULES = text("""select id, number, status, mode, object_bytes, schema from schema_revisions
-    where class_id = :class_id and status <> 'retired' order by number""")
+_RULES = text("""select r.id, r.number, r.mode, r.object_bytes, r.schema from record_classes c
+    left join schema_revisions r on r.class_id = c.id and r.status <> 'retired' where c.id = :class_id order by r.number""")
 _NEWEST = text("""select c.id, (select coalesce(max(number), 0) from schema_revisions where class_id = c.id)
     from record_classes c where c.id = :class_id""")
 _RETIRE = text("""update schema_revisions set status = 'retired', retired_at = clock_timestamp()
@@ -161,12 +161,18 @@ def text_of(connection: Connection, schema_id: int) -> str | None:
 
 
 def rules(connection: Connection, class_id: int) -> list[Rule]:
-    """What a write is judged by now: none, one or two. Who is going to write by it holds the class lock already."""
+    """What a write is judged by now: none, one or two. Who is going to write by it holds the class lock already.
+
+    Raises NoSuchClass for one that was dropped before the lock was had.
+    """
+    found = connection.execute(_RULES, {"class_id": class_id}).all()
+    if not found:
+        raise classes.dropped(class_id)
     return [
         Rule(
             row.id, row.number, row.mode == "strict", row.mode == "advisory", row.object_bytes, compile_schema(row.schema)
         )
-        for row in connection.execute(_RULES, {"class_id": class_id})
+        for row in found if row.id is not None
     ]  # fmt: skip
 
 
