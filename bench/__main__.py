@@ -1,4 +1,4 @@
-"""`python -m bench [noop] [latency] [submit] [reindex] [validation] [renewal] [retention] [schedules] [judging] [--quick] [--json]`: one
+"""`python -m bench [noop] [latency] [submit] [reindex] [validation] [renewal] [retention] [schedules] [judging] [items] [--quick] [--json]`: one
 table on stdout, progress on stderr."""
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from rich.console import Console
 
-from bench import judging, latency, noop, reindex, renewal, retention, schedules, submitting, table, validation
+from bench import items, judging, latency, noop, reindex, renewal, retention, schedules, submitting, table, validation
 from bench.conditions import conditions
 from bench.figures import Figure
 from bench.place import place
@@ -29,6 +29,7 @@ PARTS: dict[str, Callable[[Run], Iterator[Figure]]] = {
     judging.PART: judging.measure,
     retention.PART: retention.measure,
     schedules.PART: schedules.measure,
+    items.PART: items.measure,
 }
 
 

@@ -38,10 +38,11 @@ def fill(here: Engine, count: int) -> int:
             here_to = {"class_id": class_id, "first": first, "last": min(first + _STEP - 1, count)}
             connection.execute(_FILL, here_to)
     with here.begin() as connection:
-        _define(connection)
+        define(connection)
     return class_id
 
 
-def _define(connection: Connection) -> None:
+def define(connection: Connection) -> None:
+    """The five fields."""
     for key, op, paths, result_type in _FIELDS:
         define_field(connection, CLASS, key, op=op, paths=paths, result_type=result_type, initiator=BENCH)

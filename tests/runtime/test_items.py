@@ -59,6 +59,13 @@ def test_an_exception_becomes_an_item_without_its_text_unless_it_was_meant_to_be
     ]
 
 
+def test_a_copy_of_a_name_is_exact(make_bench: Make) -> None:
+    names = ["two  spaces", r"back\slash \N \t", '"quoted"', "\u00e5\u1f600", " ", "\\."]
+    bench, _ = run(make_bench, lambda attempt, _: page(attempt, *(Item("updated", object_name=name) for name in names)))
+    rows = bench.rows("select object_name from activity_items order by created_at, id")
+    assert [row[0] for row in rows] == names
+
+
 def test_what_postgresql_cannot_hold_or_is_too_long_is_bounded(make_bench: Make) -> None:
     big = {"text": "x" * DOCUMENT_BYTES}
     item = Item("updated", "a\0b", "\ud800", "n" * 999, error="E", message="m\n" * 999, snapshot=big)
@@ -66,7 +73,7 @@ def test_what_postgresql_cannot_hold_or_is_too_long_is_bounded(make_bench: Make)
     row = bench.first(
         "select object_type, object_id, length(object_name), length(error_message), snapshot from activity_items"
     )
-    assert tuple(row) == ("ab", "?", 255, 500, {"omitted_bytes": DOCUMENT_BYTES + len('{"text":""}')})
+    assert tuple(row) == ("a\ufffdb", "\ufffd", 255, 500, {"omitted_bytes": DOCUMENT_BYTES + len('{"text":""}')})
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from uuid import UUID
 
 import pytest
 from sqlalchemy import text
+from structlog.testing import capture_logs
 
 from tenure.model.kinds import kind
 from tenure.model.records import Holder
@@ -311,3 +312,28 @@ def test_it_makes_at_most_two_statements_a_second_idle_or_busy(
         main.keeper.close()
     assert any(b"for no key update skip locked" in one for one in made)
     assert len(made) <= 2 * seconds, made
+
+
+def test_what_a_live_thread_has_left_behind_is_settled_and_named(main: Main) -> None:
+    left, token, _ = main.claim()
+    held, _, _ = main.claim(0)
+    main.age()
+    with capture_logs() as logs:
+        main.keeper.run_once()
+        assert main.bench.state(left) == "running", "one look does not tell it from a claim under way"
+        main.keeper.run_once()
+        assert main.bench.state(left) == "running", "its thread is busy: it may be the batch of it"
+        main.channel.forget(0, main.channel.held(0)[0])
+        main.keeper.run_once()
+        main.keeper.run_once()
+    assert main.bench.state(left) == "queued"
+    assert main.bench.one("select count(*) from task_leases where token = :k", k=token) == 0
+    named = {one["task_id"]: one["log_level"] for one in logs if one["event"] == "left_behind"}
+    assert named == {str(left): "error", str(held): "error"}
+
+
+def test_a_young_claim_is_left_alone(main: Main) -> None:
+    young, _, _ = main.claim()
+    for _ in range(3):
+        main.keeper.run_once()
+    assert main.bench.state(young) == "running"

@@ -36,3 +36,10 @@ def session(store_database: Database) -> Iterator[HotSession]:
     """A child's session; what it claims is wiped away before the next test."""
     with worker(store_database) as made:
         yield made
+
+
+@pytest.fixture(scope="session")
+def other(store_database: Database) -> Iterator[HotSession]:
+    """A second child's session, of another worker."""
+    with worker(store_database) as made:
+        yield made

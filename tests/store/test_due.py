@@ -79,16 +79,21 @@ def test_two_sweeps_at_once_take_each_task_once(database: Database, step: str, a
     assert tasks.value(database, "select count(*) from task_events where verb = :verb", verb=step) == 250
 
 
+NOTHING = due.Due(expired=False, stops=False, late=False, scheduled=False, activities=False, executions=False)
+
+
 def test_a_look_tells_what_there_is_to_do(database: Database, session: HotSession) -> None:
     def look() -> due.Due:
         with database.engine.connect() as connection:
-            return due.anything(connection)
+            return due.anything(connection, older=0.0)
 
-    assert look() == due.Due(expired=False, stops=False, late=False, scheduled=False)
+    assert look() == NOTHING
     task_id = tasks.claimed(session, tasks.submit(database)).lease.task_id
     tasks.submit(database, at=later(), deadline=datetime.now(UTC) + timedelta(hours=2))
-    assert look() == due.Due(expired=False, stops=False, late=False, scheduled=False)
+    assert look() == NOTHING
     tasks.cancel(database, task_id)
     tasks.expire_lease(database, task_id)
     tasks.run_sql(database, f"update tasks set available_at = {PAST}, deadline = {PAST} where state = 'scheduled'")
-    assert look() == due.Due(expired=True, stops=True, late=True, scheduled=True)
+    tasks.run_sql(database, f"update activities set expires_at = {PAST}")
+    tasks.run_sql(database, "insert into execution_due (execution_id) values (:id)", id=task_id)
+    assert look() == due.Due(expired=True, stops=True, late=True, scheduled=True, activities=True, executions=True)

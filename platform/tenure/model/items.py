@@ -1,15 +1,17 @@
 """Items: what became of single objects under an activity. None for an object that did not change.
 
-Plain values, and the JSON in which they go to the database: bounded, and without what may not be stored.
+Plain values, and the lines in which they go to the database: bounded, and without what may not be stored.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 import msgspec
+from uuid_utils import uuid7
 
 from tenure.model.errors import UsageError, shortened
 from tenure.model.faults import expected, sanitized, storable
@@ -19,7 +21,7 @@ NAME: Final = 255  # characters of a type, id or name
 CHANGE_BYTES: Final = 64
 DOCUMENT_BYTES: Final = 16 * 1024  # of a snapshot, of a tree of outcomes
 PAGE: Final = 1000  # items in one statement
-PAGE_BYTES: Final = 4 * 1024 * 1024
+PAGE_CHARACTERS: Final = 4 * 1024 * 1024
 _ENCODER: Final = msgspec.json.Encoder(decimal_format="number")
 
 
@@ -74,61 +76,99 @@ def change_named(name: str, what: str = "change") -> str:
     return fit
 
 
-def pages(items: Iterable[Item]) -> Iterator[str]:
-    """JSON arrays of at most PAGE items and about PAGE_BYTES. UsageError names the first wrong item, counted from 0."""
-    batch: list[bytes] = []
-    size = 0
+@dataclass
+class Sum:
+    """What items add up to under one name."""
+
+    objects: int = 0
+    errors: int = 0
+    unhandled: int = 0
+
+
+class Page:
+    """Items as lines of COPY, with what they add up to: by change, and by the names in their trees of outcomes."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.size = 0
+        self.changes: dict[str, Sum] = {}
+        self.outcomes: Counter[str] = Counter()
+
+    def add(self, index: int, item: Item) -> None:
+        """UsageError names the item that is wrong."""
+        change = change_named(item.change, f"item {index}: change")
+        added = self.changes.setdefault(change, Sum())
+        added.objects += 1
+        if item.error is not None:
+            added.errors += 1
+            added.unhandled += item.unhandled
+        elif item.message is not None or item.unhandled:
+            raise UsageError(f"item {index}: a message or an unhandled error needs the type of the error")
+        line = "\t".join((
+            str(uuid7()), _field(change), _field(_copied(item.object_type)), _field(_copied(item.object_id)),
+            _field(_copied(item.object_name)), _field(None if item.error is None else storable(item.error, NAME)),
+            _field(None if item.message is None else storable(item.message)), "t" if item.unhandled else "f",
+            _field(None if item.snapshot is None else _document(index, "snapshot", item.snapshot)),
+            _field(self._tree(index, item.outcomes) if item.outcomes else None),
+        ))  # fmt: skip
+        self.lines.append(line)
+        self.size += len(line)
+
+    def _tree(self, index: int, outcomes: Sequence[Outcome]) -> str:
+        return _document(index, "outcomes", [self._branch(index, one) for one in outcomes])
+
+    def _branch(self, index: int, one: Outcome) -> dict[str, object]:
+        name = change_named(one.outcome, f"item {index}: outcome")
+        self.outcomes[name] += 1
+        row: dict[str, object] = {"outcome": name}
+        for part in ("object_type", "object_id", "object_name"):
+            text = _copied(getattr(one, part))
+            if text is not None:
+                row[part] = text
+        if one.outcomes:
+            row["outcomes"] = [self._branch(index, inner) for inner in one.outcomes]
+        return row
+
+
+def pages(items: Iterable[Item]) -> Iterator[Page]:
+    """Pages of at most PAGE items and about PAGE_CHARACTERS. UsageError names the first wrong item, counted from 0."""
+    page = Page()
     for index, item in enumerate(items):
-        batch.append(_ENCODER.encode(_row(index, item)))
-        size += len(batch[-1])
-        if len(batch) >= PAGE or size >= PAGE_BYTES:
-            yield _array(batch)
-            batch, size = [], 0
-    if batch:
-        yield _array(batch)
+        page.add(index, item)
+        if len(page.lines) >= PAGE or page.size >= PAGE_CHARACTERS:
+            yield page
+            page = Page()
+    if page.lines:
+        yield page
 
 
-def _array(batch: list[bytes]) -> str:
-    return (b"[" + b",".join(batch) + b"]").decode()
+def _copied(text: object) -> str | None:
+    """A copy of a type, an id or a name: white space and all, but no more than NAME characters that can be printed."""
+    if text is None:
+        return None
+    copied = text if isinstance(text, str) else str(text)
+    if not copied.isprintable():
+        copied = "".join(one if one.isprintable() else "\N{REPLACEMENT CHARACTER}" for one in copied)
+    return copied if len(copied) <= NAME else copied[: NAME - 1] + "…"
 
 
-def _row(index: int, item: Item) -> dict[str, object]:
-    if item.error is None and (item.message is not None or item.unhandled):
-        raise UsageError(f"item {index}: a message or an unhandled error needs the type of the error")
-    row: dict[str, object] = {"change": change_named(item.change, f"item {index}: change")}
-    for name, text in (("type", item.object_type), ("id", item.object_id), ("name", item.object_name)):
-        if text is not None:
-            row[name] = storable(str(text), NAME)
-    if item.error is not None:
-        row |= {"error": storable(item.error, NAME), "unhandled": item.unhandled}
-        row["message"] = None if item.message is None else storable(item.message)
-    if item.snapshot is not None:
-        row["snapshot"] = _document(index, "snapshot", item.snapshot)
-    if item.outcomes:
-        row["outcomes"] = _document(index, "outcomes", [_tree(index, one) for one in item.outcomes])
-    return row
+def _field(text: str | None) -> str:
+    """One field of COPY's text format: nothing in ours is a tab or a line break."""
+    if text is None:
+        return "\\N"
+    return text.replace("\\", "\\\\") if "\\" in text else text
 
 
-def _document(index: int, name: str, value: object) -> msgspec.Raw:
+def _document(index: int, name: str, value: object) -> str:
     """Its JSON; of one that is too large, how large it was: an audit record must not fail the work it is about."""
     try:
         encoded = _ENCODER.encode(value)
     except (TypeError, ValueError, OverflowError, RecursionError):
         raise UsageError(f"item {index}: its {name} holds something that JSON cannot carry") from None
-    if holds_nul(encoded.decode()):
-        raise UsageError(f"item {index}: its {name} holds a NUL character, which cannot be stored")
     if len(encoded) > DOCUMENT_BYTES:
         omitted: object = {"omitted_bytes": len(encoded)}
-        return msgspec.Raw(_ENCODER.encode([omitted] if name == "outcomes" else omitted))
-    return msgspec.Raw(encoded)
-
-
-def _tree(index: int, one: Outcome) -> dict[str, object]:
-    row: dict[str, object] = {"outcome": change_named(one.outcome, f"item {index}: outcome")}
-    for name in ("object_type", "object_id", "object_name"):
-        text = getattr(one, name)
-        if text is not None:
-            row[name] = storable(str(text), NAME)
-    if one.outcomes:
-        row["outcomes"] = [_tree(index, inner) for inner in one.outcomes]
-    return row
+        encoded = _ENCODER.encode([omitted] if name == "outcomes" else omitted)
+    document = encoded.decode()
+    if holds_nul(document):
+        raise UsageError(f"item {index}: its {name} holds a NUL character, which cannot be stored")
+    return document

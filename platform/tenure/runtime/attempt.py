@@ -26,8 +26,9 @@ from tenure.runtime.phases import Narrator, Opened, Story
 from tenure.runtime.recorded import Recorded
 from tenure.runtime.seat import Seat
 from tenure.runtime.shutdown import Watcher
-from tenure.store import activities, checkpoints, leases
+from tenure.store import checkpoints, leases
 from tenure.store.hot import HotSession
+from tenure.store.transitions import activities
 
 Cursor = TypeVar("Cursor", bound=BaseModel)
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Protocol
 from uuid import UUID
 
@@ -24,6 +24,7 @@ from tenure.runtime.advancing import Advancer
 from tenure.runtime.attempt import Attempt
 from tenure.runtime.connections import Connections
 from tenure.runtime.control import Control
+from tenure.runtime.ending import Ending
 from tenure.runtime.hotline import Hotline
 from tenure.runtime.masking import signals_let_in, signals_masked
 from tenure.runtime.phases import Narrator
@@ -81,6 +82,7 @@ class Executor:
         self._control = Control(seat, shutdown, self._connections, leave)
         self._control.start()
         self._hot = Hotline(settings, registry.claimable, holder, shutdown)
+        self._ending = Ending(self._hot)
         self._advancer = Advancer(settings.session_url, application=f"tenure advance {holder.pid}")
         self._log = structlog.get_logger("tenure.executor")
         self._leaving: SystemExit | None = None
@@ -97,6 +99,9 @@ class Executor:
             # A cold shutdown raises in the body only: anywhere else what is in hand would be left to recovery.
             with signals_masked() as self._outside:
                 return self._run_from(task_id)
+        except BaseException as error:
+            self._ending.rescue(error)
+            raise
         finally:
             self._control.busy(False)
             self._seat.release()  # a token left standing there would be renewed for ever
@@ -214,31 +219,16 @@ class Executor:
             )
         except (psycopg2.Error, ValueError) as error:
             self._log.error("end_not_storable", error=type(error).__name__, tasks=len(good))
-            self._settle_singly(good)
+            for one in good:  # one of a batch cannot be stored: its neighbours must not pay for it
+                self._write(one)
             return self._hot.claim_next(run_on) if run_on else []
         for one in good:
             if one.claimed.lease.token in accepted:
                 self._ended(one, one.how)
         return got
 
-    def _settle_singly(self, good: list[Ran]) -> None:
-        """One of a batch cannot be stored: it fails, and its neighbours must not pay for it."""
-        for one in good:
-            try:
-                accepted, _ = self._hot.succeed([one.claimed], [one.result], [one.summary], None)
-            except (psycopg2.Error, ValueError):
-                self._write(replace(one, how=outcome.UNSTORABLE, result=None, summary=None))
-                continue
-            if accepted:
-                self._ended(one, one.how)
-
     def _write(self, one: Ran) -> None:
-        """Write an end that is no success; where PostgreSQL refuses its text, one that it takes."""
-        try:
-            written = self._hot.settle(one.claimed, one.how, one.result, one.summary)
-        except (psycopg2.Error, ValueError) as error:
-            self._log.error("end_not_storable", error=type(error).__name__, tasks=1)
-            written = self._hot.settle(one.claimed, outcome.UNSTORABLE, None, None)
+        written = self._ending.write(one.claimed, one.how, one.result, one.summary)
         if written is not None:
             self._ended(one, written)
 

@@ -14,6 +14,7 @@ import psycopg2
 import structlog
 
 from tenure.model.records import Claimed, Ended, Holder, Lease
+from tenure.model.states import TERMINAL
 from tenure.runtime import outcome
 from tenure.runtime.backoff import Backoff
 from tenure.runtime.masking import signals_masked
@@ -42,7 +43,7 @@ class Hotline:
         self._holder = holder
         self._shutdown = shutdown
         self._session: HotSession | None = None
-        self._in_hand: set[int] = set()
+        self._in_hand: dict[int, Lease] = {}
         self._lost: list[Backend] = []
         self._asked_at = boottime_ns()
         self._retried = False  # whether the last statement went through only after an earlier answer was lost
@@ -80,7 +81,7 @@ class Hotline:
         """One task by id. After a lost answer whatever was claimed unseen is handed back, then it is tried again."""
         self._in_hand.clear()
         got = self._patiently(lambda: self.session.claim(task_id))
-        self._in_hand.update([got.lease.token] if got else [])
+        self._in_hand.update({got.lease.token: got.lease} if got else {})
         return got
 
     def decline(self, task_id: UUID | str) -> None:
@@ -89,7 +90,7 @@ class Hotline:
 
     def claim_next(self, run_on: RunOn) -> list[Claimed]:
         got = self._patiently(lambda: self.session.claim_next(run_on)) or []
-        self._in_hand.update(one.lease.token for one in got)
+        self._in_hand.update({one.lease.token: one.lease for one in got})
         return got
 
     def succeed(
@@ -109,8 +110,9 @@ class Hotline:
             accepted, got = self._patiently(end) or (set(), [])
             refused = [one for one in leases if one.token not in accepted]
             accepted |= self._written(refused, {outcome.SUCCEEDED.state}).keys()
-        self._in_hand.difference_update(lease.token for lease in leases)
-        self._in_hand.update(one.lease.token for one in got)
+        for lease in leases:
+            self._in_hand.pop(lease.token, None)
+        self._in_hand.update({one.lease.token: one.lease for one in got})
         return accepted, got
 
     def settle(self, claimed: Claimed, how: Ended, result: str | None, summary: str | None) -> Ended | None:
@@ -123,8 +125,41 @@ class Hotline:
             with signals_masked():
                 done = self._patiently(lambda: self._write(claimed, how, result, summary))
                 done = done or self._known(lease, how)
-        self._in_hand.discard(lease.token)
+        self._in_hand.pop(lease.token, None)
         return done
+
+    def settle_directly(
+        self, claimed: Claimed, how: Ended, result: str | None, summary: str | None, *, fresh: bool
+    ) -> Ended | None:
+        """`settle` by the shortest statement there is: the task and its activity, no history; on a new connection if
+        `fresh`. What was not to end is settled as a lost worker's. Raises psycopg2.Error and ValueError as they come."""
+        if fresh:
+            self._lose()
+        with signals_masked():
+            done = self._patiently(lambda: self._write_directly(claimed, how, result, summary))
+        self._in_hand.pop(claimed.lease.token, None)
+        return done
+
+    def _write_directly(self, claimed: Claimed, how: Ended, result: str | None, summary: str | None) -> Ended | None:
+        if how.state not in TERMINAL and how is not outcome.DECIDE:
+            settled = self.session.recover_directly(claimed.lease, self._settings.crash_bound)
+            return settled and replace(outcome.DISCONNECTED, state=settled[0], outcome=settled[1])
+        decided = self.session.verdict(claimed) if how is outcome.DECIDE else how
+        return decided if self.session.end_directly(claimed.lease, decided, summary=summary, result=result) else None
+
+    def abandon(self) -> list[Lease]:
+        """Settle what is still in hand as a lost worker's, on a new connection; which attempts those were.
+
+        For a caller that is on its way out without having ended them. Raises psycopg2.Error when it cannot.
+        """
+        left = list(self._in_hand.values())
+        if left:
+            self._lose()
+            with signals_masked():
+                for lease in left:
+                    self._patiently(lambda lease=lease: self.session.recover_one(lease, self._settings.crash_bound))  # type: ignore[misc]
+            self._in_hand.clear()
+        return left
 
     def _write(self, claimed: Claimed, how: Ended, result: str | None, summary: str | None) -> Ended | None:
         lease = claimed.lease

@@ -70,6 +70,7 @@ class Keeper:
         self._renew_at = 0.0
         self._given_up: deque[tuple[int, int, int]] = deque()
         self._holdings: list[leases.Holding] = []
+        self._idle: set[int] = set()  # tokens that stood in no slot at the last look, though their holder lives
 
     def run_once(self) -> float:
         """Renew if due, look for stops and deadlines; seconds until the next look."""
@@ -85,6 +86,7 @@ class Keeper:
             self._row.write(connection, self._work())
         self._settle_dead()
         self._settle_given_up()
+        self._settle_left_behind()
         return self._settings.watch_seconds
 
     def pause(self, watcher: Watcher, seconds: float) -> bool:
@@ -175,6 +177,21 @@ class Keeper:
         for lost_id, state, outcome in settled:
             self._metrics.recovered.labels(outcome or state).inc()
             self._log.warning("child_died", pid=pid, task_id=str(lost_id), state=state, outcome=outcome)
+
+    def _settle_left_behind(self) -> None:
+        """What a live thread neither works at nor gave back: it left without the end of its body, and without a word.
+
+        Only what stood so at the last look too, and is past the grace of a claim whose answer is still on the way.
+        """
+        busy = {pid for _, _, pid in self._channel.slots()}
+        idle = {one.token for one in self._holdings if one.pid not in busy and one.age > GRACE}
+        for token in idle & self._idle:
+            with self._sessions.transaction() as connection:
+                settled = recover.recover_token(connection, self._worker, token, crash_bound=self._settings.crash_bound)
+            for lost_id, state, outcome in settled:
+                self._metrics.recovered.labels(outcome or state).inc()
+                self._log.error("left_behind", task_id=str(lost_id), token=token, state=state, outcome=outcome)
+        self._idle = idle
 
     def _settle_given_up(self) -> None:
         """A thread that did not stop keeps its slot until it ends by itself; its token is void from here on."""

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 import structlog
 from sqlalchemy import Connection
 
+from tenure import activities
+from tenure.model.initiators import SYSTEM
 from tenure.settings import Settings
 from tenure.store import housekeeping, phases
 from tenure.store.connect import engine_for
@@ -34,6 +36,14 @@ STEPS = (
 )
 
 
+def _report(connection: Connection, step: Step, done: int) -> None:
+    """An activity for what was done, in its transaction; a quiet step leaves none."""
+    target = activities.Target("housekeeping", name=step.name)
+    one = activities.start(connection, initiator=SYSTEM, target=target, actor="housekeeping")
+    activities.count(connection, one, kept_in_order=done)
+    activities.end(connection, one)
+
+
 class Housekeeping:
     """One round runs every step once, each on its own connection."""
 
@@ -49,6 +59,8 @@ class Housekeeping:
             try:
                 with self._engine.begin() as connection:
                     done = step.run(connection)
+                    if done:
+                        _report(connection, step, done)
             except Exception as error:
                 # Whatever a step raises: the next round tries again.
                 self._log.warning("step_failed", step=step.name, error=type(error).__name__)

@@ -8,11 +8,13 @@ from typing import Any
 
 import structlog
 from sqlalchemy import Connection
+from sqlalchemy.exc import DBAPIError
 
 from tenure.runtime.advancing import Advancer
 from tenure.settings import Settings
+from tenure.store.connect import disconnected
 from tenure.store.sessions import Sessions
-from tenure.store.transitions import due, recover
+from tenure.store.transitions import activities, due, recover
 
 BEAT_PACE = 5.0  # s in a beat: workers look every second, this is for when there are none
 LEFT_TO_OTHERS = 0.5  # s a process has to move its own executions on
@@ -46,6 +48,8 @@ class Reaper:
             self._drain(due.forget_stops)
         late = self._drain(due.expire) if found.late else []
         promoted = self._drain(due.promote) if found.scheduled else []
+        if found.activities:
+            self._end_activities()
         if late or promoted:
             self._log.info("swept", late=len(late), promoted=len(promoted))
         # What ended here is moved on at once; what ended elsewhere is its own process's to move on first.
@@ -53,9 +57,21 @@ class Reaper:
             self._advancer.pending(older=0.0 if ended or late else LEFT_TO_OTHERS)
         return self._settings.reap_seconds
 
+    def _end_activities(self) -> None:
+        for activity_id, failed in self._drain(activities.expire):
+            if failed:
+                self._log.warning("activity_left_open", activity_id=str(activity_id))
+
     def _recover(self) -> int:
         bound = self._settings.crash_bound
-        settled = self._drain(lambda c: recover.recover_expired(c, crash_bound=bound))
+        try:
+            settled = self._drain(lambda c: recover.recover_expired(c, crash_bound=bound))
+        except DBAPIError as error:
+            if disconnected(error):
+                raise
+            # History refuses its lines (a month without a partition, say): no task may be left active for that.
+            self._log.error("recovery_without_history", error=type(error.orig).__name__)
+            settled = self._drain(lambda c: recover.recover_expired_directly(c, crash_bound=bound))
         for task_id, state, outcome in settled:
             self._recovered(outcome or state)
             self._log.warning("recovered", task_id=str(task_id), state=state, outcome=outcome)

@@ -51,6 +51,12 @@ _STATEMENTS = {
     "held": "select task_id::text, token from task_leases where worker = :worker and pid = :pid",
 }
 VERBS = {"succeeded": "succeed", "partially_succeeded": "partially_succeed", "failed": "fail"}
+# Rarely needed, so prepared when they are.
+_RARE = {
+    "verdict": end.VERDICT,
+    "end_direct": end.END_DIRECT,
+    "recover_direct": recover.RECOVER_ONE_DIRECT,
+}
 _PARAMETER = re.compile(r"(?<!:):([a-z_]+)")
 
 # The pid alone may be another's by now.
@@ -98,7 +104,25 @@ def _params(stored: str | None) -> tuple[int, str | None]:
     return int(version), params or None
 
 
-_PREPARED = {name: _prepared(name, sql) for name, sql in _STATEMENTS.items()}
+_PREPARED = {name: _prepared(name, sql) for name, sql in (_STATEMENTS | _RARE).items()}
+
+
+def _ending(
+    leases: Sequence[Lease], how: Ended, summaries: Sequence[str | None], results: Sequence[str | None]
+) -> dict[str, Any]:
+    return {
+        "ids": [str(lease.task_id) for lease in leases],
+        "tokens": [lease.token for lease in leases],
+        "summaries": [storable(one) for one in summaries] or [None] * len(leases),
+        "results": list(results) or [None] * len(leases),
+        "state": how.state,
+        "outcome": how.outcome,
+        "verb": how.verb,
+        "activity": how.activity,
+        "error_code": how.error_code,
+        "error_message": storable(how.error_message),
+        "stack": storable(how.stack),
+    }
 
 
 @dataclass(frozen=True)
@@ -128,8 +152,9 @@ class HotSession:
         try:
             self._connection.autocommit = True
             self._cursor = self._connection.cursor()
-            for prepare, _ in _PREPARED.values():
-                self._cursor.execute(prepare)
+            self._missing = set(_PREPARED)
+            for name in _STATEMENTS:
+                self._prepare(name)
             self._cursor.execute(_BACKEND)
             self.backend = Backend(*self._cursor.fetchone())
         except BaseException:
@@ -143,7 +168,13 @@ class HotSession:
     def close(self) -> None:
         self._connection.close()
 
+    def _prepare(self, name: str) -> None:
+        self._cursor.execute(_PREPARED[name][0])
+        self._missing.discard(name)
+
     def _run(self, name: str, values: dict[str, Any]) -> list[tuple[Any, ...]]:
+        if name in self._missing:
+            self._prepare(name)
         self._cursor.execute(_PREPARED[name][1], {**self._common, **values})
         return self._cursor.fetchall() if self._cursor.description else []
 
@@ -176,19 +207,7 @@ class HotSession:
         Answers the tokens whose end was accepted (the others had lost their lease: nothing was written for them), and
         what was claimed. Nothing is claimed unless an end was accepted.
         """
-        values: dict[str, Any] = {
-            "ids": [str(lease.task_id) for lease in leases],
-            "tokens": [lease.token for lease in leases],
-            "summaries": [storable(one) for one in summaries] or [None] * len(leases),
-            "results": list(results) or [None] * len(leases),
-            "state": how.state,
-            "outcome": how.outcome,
-            "verb": how.verb,
-            "activity": how.activity,
-            "error_code": how.error_code,
-            "error_message": storable(how.error_message),
-            "stack": storable(how.stack),
-        }
+        values = _ending(leases, how, summaries, results)
         rows = self._run("finish", values) if run_on is None else self._run("finish_claim", {**values, **vars(run_on)})
         return {row[3] for row in rows if row[0] == "ended"}, self._claimed(rows)
 
@@ -228,6 +247,25 @@ class HotSession:
             return None
         state, outcome, code, message, status = rows[0]
         return Ended(VERBS[state], state, outcome, code, message, activity=status)
+
+    def end_directly(self, lease: Lease, how: Ended, *, summary: str | None, result: str | None) -> bool:
+        """End this attempt without a line in history, for a database that refuses one. False: the lease is lost."""
+        return bool(self._run("end_direct", _ending([lease], how, [summary], [result])))
+
+    def recover_directly(self, lease: Lease, crash_bound: int) -> tuple[str, str | None] | None:
+        """`recover_one` without a line in history."""
+        rows = self._run("recover_direct", {**self._of(lease), "bound": crash_bound})
+        return (rows[0][1], rows[0][2]) if rows else None
+
+    def verdict(self, claimed: Claimed) -> Ended:
+        """How a body that has returned is to end, by what its items and counters say; nothing is written."""
+        ((status, bad),) = self._run(
+            "verdict", {"id": str(claimed.lease.task_id), "activity_id": str(claimed.activity_id)}
+        )
+        state = end.OF_ITEMS[status]
+        if state == "failed":
+            return Ended("fail", state, "error", "all_failed", f"all {bad} items failed", activity=status)
+        return Ended(VERBS[state], state, activity=status)
 
     def wrote(self, leases: Sequence[Lease]) -> dict[int, str]:
         """How these tokens stand in history, of those whose attempt was ended by us: what a lost answer said."""

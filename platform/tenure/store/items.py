@@ -1,4 +1,4 @@
-"""Items of an activity and what they add up to, written by one statement: neither can be without the other."""
+"""Items of an activity and what they add up to, written together: neither can be without the other."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from sqlalchemy import Connection, text
 
 from tenure.model.errors import UsageError, shortened
 from tenure.model.faults import MESSAGE
-from tenure.model.items import NAME, Item, change_named, pages
+from tenure.model.items import NAME, Item, Page, change_named, pages
+from tenure.store.copying import copy
 
 COLUMNS = (
     "change", "object_type", "object_id", "object_name", "error_code", "error_message", "unhandled", "snapshot", "outcomes",
@@ -28,16 +29,15 @@ _ADD_UP = """insert into activity_statistics as s (activity_id, source_id, chang
     on conflict (activity_id, source_id, change, nested) do update set objects = s.objects + excluded.objects,
         errors = s.errors + excluded.errors, unhandled = s.unhandled + excluded.unhandled"""
 
-_INSERT = text(f"""with
-    i as (insert into activity_items (created_at, activity_id, source_id, change, object_type, object_id, object_name,
-              error_code, error_message, unhandled, snapshot, outcomes)
-          select at, :activity_id, :source_id, r.change, r.type, r.id, r.name, r.error, r.message,
-              coalesce(r.unhandled, false), r.snapshot, r.outcomes
-          from (select clock_timestamp() as at) now, json_to_recordset(cast(:rows as json)) as r(change text, type text, id text,
-              name text, error text, message text, unhandled boolean, snapshot jsonb, outcomes jsonb)
-          returning change, error_code, unhandled, outcomes),
-    s as ({_ADD_UP})
-    select count(*) from i""")
+_SUM = text("""insert into activity_statistics as s (activity_id, source_id, change, nested, objects, errors, unhandled)
+    select :activity_id, :source_id, r.change, r.nested, r.objects, r.errors, r.unhandled
+    from json_to_recordset(cast(:rows as json)) as r(change text, nested boolean, objects bigint, errors bigint, unhandled bigint)
+    order by r.change, r.nested
+    on conflict (activity_id, source_id, change, nested) do update set objects = s.objects + excluded.objects,
+        errors = s.errors + excluded.errors, unhandled = s.unhandled + excluded.unhandled
+    returning clock_timestamp()""")
+_COPY = """copy activity_items (id, change, object_type, object_id, object_name, error_code, error_message, unhandled,
+    snapshot, outcomes, activity_id, source_id, created_at) from stdin"""
 
 _COUNT = text("""insert into activity_statistics as s (activity_id, source_id, change, objects)
     select :activity_id, :source_id, key, value::bigint from json_each_text(cast(:counted as json)) order by key
@@ -53,8 +53,21 @@ class Under:
 
 
 def insert(connection: Connection, under: Under, items: Iterable[Item]) -> int:
-    """Write the items, a thousand to a statement; how many. Items are taken as they come: a generator is held a page long."""
-    return sum(connection.execute(_INSERT, {**vars(under), "rows": page}).scalar_one() for page in pages(items))
+    """Write the items, a thousand at a time; how many. Items are taken as they come: a generator is held a page long."""
+    return sum(_write(connection, under, page) for page in pages(items))
+
+
+def _write(connection: Connection, under: Under, page: Page) -> int:
+    """The sums first: they answer the database's time. Whatever fails takes both with it, in the caller's transaction."""
+    rows = [{"change": change, "nested": False, **vars(found)} for change, found in page.changes.items()]
+    rows += [
+        {"change": name, "nested": True, "objects": number, "errors": 0, "unhandled": 0}
+        for name, number in page.outcomes.items()
+    ]
+    now = connection.execute(_SUM, {**vars(under), "rows": json.dumps(rows)}).first()
+    rest = f"\t{under.activity_id}\t{under.source_id}\t{now[0] if now else None}\n"
+    copy(connection, _COPY, rest.join([*page.lines, ""]))
+    return len(page.lines)
 
 
 def insert_from(

@@ -40,7 +40,8 @@ _STANDING = text("""select token, extract(epoch from deadline - clock_timestamp(
     where worker = :worker and token = any(cast(:tokens as bigint[]))""")
 
 _HOLDINGS = text("""select l.token, l.task_id, l.pid, l.acquired,
-    exists (select 1 from task_stops s where s.task_id = l.task_id), coalesce(l.deadline <= statement_timestamp(), false)
+    exists (select 1 from task_stops s where s.task_id = l.task_id), coalesce(l.deadline <= statement_timestamp(), false),
+    extract(epoch from statement_timestamp() - l.acquired)::float8
     from task_leases l where l.worker = :worker""")
 
 _KIND = text("select kind from task_leases where worker = :worker and token = :token")
@@ -66,6 +67,7 @@ class Holding:
     acquired: datetime
     cancel: bool
     late: bool
+    age: float  # s since it was acquired
 
 
 def _values(lease: Lease) -> dict[str, object]:

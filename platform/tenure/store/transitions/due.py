@@ -59,6 +59,7 @@ _ANYTHING = text(f"""select
               and least(start_by, deadline) <= statement_timestamp()
               and (started_at is null or deadline <= statement_timestamp())),
     exists (select 1 from tasks where state = 'scheduled' and available_at <= statement_timestamp()),
+    exists (select 1 from activities where expires_at <= statement_timestamp()),
     exists (select 1 from execution_due where created_at <= statement_timestamp() - make_interval(secs => :older))""")
 
 
@@ -69,6 +70,7 @@ class Due(NamedTuple):
     stops: bool
     late: bool
     scheduled: bool
+    activities: bool
     executions: bool
 
 

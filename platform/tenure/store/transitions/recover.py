@@ -6,10 +6,16 @@ failed worker_lost; the kind's on_lost → queued again (counted) or failed work
 
 from __future__ import annotations
 
+from datetime import timedelta
 from uuid import UUID
 
 from sqlalchemy import Connection, text
+from uuid_utils.compat import uuid7
 
+from tenure.model.initiators import SYSTEM
+from tenure.model.items import Item
+from tenure.store import items
+from tenure.store.transitions.activities import Start, end, start
 from tenure.store.transitions.parts import ACTIVE, CLOSED, HINT_NOTIFY, HINTED, attempt_row, closing, event, hint, of
 
 BATCH = 100
@@ -19,6 +25,7 @@ _SKIPPING = f"limit {BATCH} for update skip locked"
 _LOST = {
     "expired": f"expires <= clock_timestamp() {_SKIPPING}",
     "process": f"worker = :worker and pid = :pid {_SKIPPING}",
+    "token": f"worker = :worker and token = :token {_SKIPPING}",
     "boot": f"worker = :worker {_SKIPPING}",
 }
 _MESSAGE = "'the worker that held it is gone; nothing it wrote after losing its lease was accepted'"
@@ -29,7 +36,10 @@ _ACTIVITY = (
 )
 
 
-def _recover(lost: str, message: str = _MESSAGE) -> str:
+def _recover(lost: str, message: str = _MESSAGE, *, history: bool = True) -> str:
+    written = f"""
+    ra as ({attempt_row("d", "'lost'", code="'worker_lost'", message=message)}),
+    re as ({event("u", "'recover'", token="(select token from d where d.task_id = u.id)", note="outcome")}),"""
     return f"""with
     lost as (select task_id from task_leases where {lost}),
     d as (delete from task_leases where task_id {of("lost", "task_id")} returning *),
@@ -51,18 +61,20 @@ def _recover(lost: str, message: str = _MESSAGE) -> str:
           returning tasks.id, state, outcome, activity_id, execution_id, keep_params, started_at, kind, queue, priority,
                     scope, available_at, error_message),
     ended as (select {CLOSED} from u where state <> 'queued'),
-    again as (select {HINTED} from u where state = 'queued'),
-    ra as ({attempt_row("d", "'lost'", code="'worker_lost'", message=message)}),
-    re as ({event("u", "'recover'", token="(select token from d where d.task_id = u.id)", note="outcome")}),
+    again as (select {HINTED} from u where state = 'queued'),{written if history else ""}
     rh as ({hint("again")}),
     {closing("ended", _ACTIVITY, actor="'recovery'")}
     select id, state, outcome from u"""
 
 
 # By the holder itself, for exactly its lease: it waits for a renewal that has the row, since nobody sweeps again.
-RECOVER_ONE = _recover("task_id = :id and token = :token and worker = :worker and pid = :pid for update", _DISCONNECTED)
+_ONE = "task_id = :id and token = :token and worker = :worker and pid = :pid for update"
+RECOVER_ONE = _recover(_ONE, _DISCONNECTED)
+RECOVER_ONE_DIRECT = _recover(_ONE, history=False)
 
 _STATEMENTS = {name: text(_recover(where)) for name, where in _LOST.items()}
+_DIRECT = text(_recover(_LOST["expired"], history=False))
+_ACTORS = {"expired": "reaper", "process": "keeper", "token": "keeper", "boot": "start"}
 
 
 def _run(
@@ -71,12 +83,37 @@ def _run(
     rows = [(r[0], r[1], r[2]) for r in connection.execute(_STATEMENTS[name], {"bound": bound, **values})]
     if any(state == "queued" for _, state, _ in rows):
         connection.execute(text(HINT_NOTIFY))
+    if rows:
+        _report(connection, rows, _ACTORS[name])
     return rows
+
+
+def _report(connection: Connection, settled: list[tuple[UUID, str, str | None]], actor: str) -> None:
+    """An activity of its own, with an item for each task: in the same transaction, so it tells what was done."""
+    one = Start(
+        UUID(bytes=uuid7().bytes), SYSTEM, timedelta(hours=1), "recovery", context="workers that are gone", actor=actor
+    )
+    start(connection, one)
+    found = (Item(state, "task", str(task_id)) for task_id, state, _ in settled)
+    items.insert(connection, items.Under(one.id, one.id), found)
+    end(connection, one.id)
 
 
 def recover_expired(connection: Connection, *, crash_bound: int) -> list[tuple[UUID, str, str | None]]:
     """Settle up to BATCH tasks whose lease has expired; [(id, new state, outcome)]. Loop until it answers []."""
     return _run(connection, "expired", crash_bound, {})
+
+
+def recover_expired_directly(connection: Connection, *, crash_bound: int) -> list[tuple[UUID, str, str | None]]:
+    """The same without a line in history, for a database that refuses one: no task may be left active for that."""
+    return [(r[0], r[1], r[2]) for r in connection.execute(_DIRECT, {"bound": crash_bound})]
+
+
+def recover_token(
+    connection: Connection, worker: UUID, token: int, *, crash_bound: int
+) -> list[tuple[UUID, str, str | None]]:
+    """Settle one attempt whose holder lives and has left it behind."""
+    return _run(connection, "token", crash_bound, {"worker": worker, "token": token})
 
 
 def recover_process(
