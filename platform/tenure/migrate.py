@@ -12,7 +12,7 @@ from tenure.store import advisory
 from tenure.store.connect import engine_for, reachable
 
 # The oldest revision this code runs on; the newest is the newest migration that ships with it.
-OLDEST = "0015"
+OLDEST = "0016"
 
 
 @dataclass(frozen=True)

@@ -10,11 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Final
 from uuid import UUID
 
 from sqlalchemy import Connection, text
 
+from tenure.model.items import Item, Outcome
 from tenure_records import locks, scope, values
 from tenure_records.kinds import Reindex
 
@@ -80,6 +82,30 @@ def read(connection: Connection, params: Reindex, by: scope.Scope, after: int, r
             characters += len(body)
             (present if stored else absent).append(values.Value(object_id, change_seq, evaluate(body)))
     return Page(found[-1][0], len(found), characters, present, absent)
+
+
+def missing(connection: Connection, class_id: int) -> bool:
+    """Whether the class is gone: there is nothing to do."""
+    return scope.current_or_none(connection, class_id) is None
+
+
+def with_errors(page: Page) -> int:
+    """On how many objects of the page a definition fails."""
+    return sum(1 for one in (*page.present, *page.absent) if one.evaluation.errors)
+
+
+def items(page: Page, class_name: str, room: int) -> list[Item]:
+    """An item for each object of `with_errors`, at most `room`.
+
+    It names the fields by the codes of their errors, and is no error of the run: such an error is what the definitions
+    say of this object, stored with its values and shown to every reader.
+    """
+    wrong = (one for one in (*page.present, *page.absent) if one.evaluation.errors)
+    return [
+        Item("evaluated_with_errors", class_name, str(one.object_id),
+             outcomes=[Outcome(code, "field", key) for key, code in one.evaluation.errors.items()])
+        for one in islice(wrong, room)
+    ]  # fmt: skip
 
 
 def next_rows(params: Reindex, page: Page | None) -> int:

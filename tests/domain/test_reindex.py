@@ -122,6 +122,37 @@ def test_a_class_dropped_meanwhile_ends_its_reindex_as_cancelled(records: Databa
     assert scalar(records, "select count(*) from object_computed_data") == 0
 
 
+def test_a_class_dropped_before_its_reindex_fails_it_with_the_reason(records: Database) -> None:
+    put(records, 1)
+    made = defined(records)
+    with records.engine.begin() as connection:
+        drop_class(connection, CITY)
+    run(records, made, records_reindex)
+    assert (task(records, made).state, task(records, made).outcome) == ("failed", "rejected")
+    said = scalar(records, "select array[status, message] from activities where id = :id", id=made)
+    assert said == ["failed", "class city has been dropped: there is nothing to evaluate"]
+
+
+def test_a_reindex_counts_what_it_evaluated_and_names_objects_with_errors(records: Database) -> None:
+    put(records, 3)
+    with records.engine.begin() as connection:
+        put_object(connection, CITY, "odd", {"a": "no number", "b": "neither"})
+    made = defined(records)
+    run(records, made, records_reindex)
+    assert task(records, made).state == "succeeded"
+    counted = (
+        "select jsonb_object_agg(change, objects) from activity_statistics where activity_id = :id and nested = :n"
+    )
+    assert scalar(records, counted, id=made, n=False) == {"evaluated": 3, "evaluated_with_errors": 1}
+    (code,) = scalar(records, counted, id=made, n=True)
+    named = scalar(
+        records,
+        """select jsonb_build_array(i.object_type, o.key, i.error_code, i.outcomes) from activity_items i
+           join record_objects o on o.id = i.object_id::bigint""",
+    )
+    assert named == [CITY, "odd", None, [{"outcome": code, "object_type": "field", "object_id": "total"}]]
+
+
 def test_a_failure_leaves_the_class_failed_readers_right_and_a_restart_resumes_the_work(records: Database) -> None:
     put(records, 4)
     made = defined(records)

@@ -113,7 +113,7 @@ ACTS: dict[str, Callable[[World, str], None]] = {
 }
 STEPS = st.lists(st.tuples(st.sampled_from(sorted(ACTS)), st.sampled_from("ab")), min_size=1, max_size=14)
 SETTINGS = settings(
-    max_examples=tasks.scale(3000, 40), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=tasks.scale(800, 40), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 
 

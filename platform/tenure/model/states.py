@@ -48,7 +48,7 @@ class Guard(StrEnum):
     ASKS = "active: a stop is asked, nothing else changes"
     LOST = "lease expired or its process gone, by the database's clock"
     ASKED = "pending, and a stop was asked while it was active: no holder is left to acknowledge it"
-    LATE = "start-by or deadline passed, by the database's clock"
+    LATE = "start-by or deadline passed, or for days no worker has known the kind, by the database's clock"
     UNCLAIMED = "queued and never claimed (adoption of an invalid message)"
 
 

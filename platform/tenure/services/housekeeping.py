@@ -14,8 +14,9 @@ from sqlalchemy import Connection
 from tenure import activities
 from tenure.model.initiators import SYSTEM
 from tenure.settings import Settings
-from tenure.store import housekeeping, phases
+from tenure.store import housekeeping, phases, settings
 from tenure.store.connect import engine_for
+from tenure.store.transitions import due
 
 PACE = 60.0  # s
 
@@ -28,9 +29,16 @@ class Step:
     run: Callable[[Connection], int]
 
 
+def _fail_unknown(connection: Connection) -> int:
+    """Tasks of kinds that no worker has known for days: they end with that as their reason."""
+    days = settings.value(connection, settings.UNKNOWN_KIND)
+    return len(due.expire_unknown(connection, days=days)) if days else 0
+
+
 STEPS = (
     Step("partitions", housekeeping.make_partitions),
     Step("unseen_workers", housekeeping.forget_unseen),
+    Step("unknown_kinds", _fail_unknown),
     Step("past_turns", housekeeping.forget_turns),
     Step("phases_left_open", phases.close_left_open),
 )

@@ -57,6 +57,10 @@ AGEING = RuntimeSetting(
     "dispatch.ageing_seconds", 60, "seconds", 0.001, 86400,
     "Waiting so long is worth one step of priority, so that nothing waits for ever. Holds for tasks queued from then on.",
 )  # fmt: skip
+UNKNOWN_KIND = RuntimeSetting(
+    "tasks.unknown_kind_days", 7, "days", 0, 3650,
+    "A task that was due so long ago, of a kind that no worker knows, fails with that as its reason. 0: it waits for ever.",
+)  # fmt: skip
 VALIDATION_ROWS = RuntimeSetting(
     "records.validation_rows", 64, "objects", 1, 10_000,
     "A scan by a schema reads so many objects at once at most. Holds for scans asked for from then on.", whole=True,
@@ -110,7 +114,7 @@ CATALOGUE = {
     setting.name: setting
     for setting in (
         AGEING, LONG_TRANSACTION, OBJECT_BYTES, PARTITIONS_AHEAD, VALIDATION_BYTES, VALIDATION_ROWS, KEEP_ACTIVITIES,
-        KEEP_ATTEMPTS, RETENTION_BUDGET, KEEP_EVENTS, KEEP_EVIDENCE, KEEP_EXECUTIONS, KEEP_TASKS, KEEP_TOMBSTONES, KEEP_WORKERS,
+        KEEP_ATTEMPTS, RETENTION_BUDGET, UNKNOWN_KIND, KEEP_EVENTS, KEEP_EVIDENCE, KEEP_EXECUTIONS, KEEP_TASKS, KEEP_TOMBSTONES, KEEP_WORKERS,
         WORKER_OVERDUE,
     )
 }  # fmt: skip

@@ -5,17 +5,21 @@ from __future__ import annotations
 from pydantic import BaseModel
 
 from tenure.model.kinds import kind
+from tenure.model.retry import Reject
 from tenure.model.stops import Cancelled
 from tenure.runtime.ahead import reading_ahead
 from tenure.runtime.attempt import Attempt
 from tenure_records import reindex
 from tenure_records.kinds import REINDEX, Reindex
 
+NAMED = 1000  # objects with errors that get an item; the rest is counted
+
 
 class Cursor(BaseModel):
-    """The last object id whose values are committed."""
+    """The last object id whose values are committed, and how many objects have an item."""
 
     after: int = 0
+    named: int = 0
 
 
 @kind(REINDEX)
@@ -29,6 +33,8 @@ def records_reindex(attempt: Attempt, params: Reindex) -> None:
         reading = connection.execution_options(isolation_level="AUTOCOMMIT")
         scope = reindex.definitions(reading, params, attempt.task_id)
         if scope is None:
+            if reindex.missing(reading, params.class_id):
+                raise Reject(f"class {params.class_name} has been dropped: there is nothing to evaluate")
             raise _superseded()
         total = attempt.counters.processed + reindex.total(reading, params, cursor.after)
         attempt.begin(total=total, phases=["evaluate", "publish"])
@@ -41,7 +47,12 @@ def records_reindex(attempt: Attempt, params: Reindex) -> None:
                 with attempt.transaction() as tx:
                     if not reindex.store(tx, params, attempt.task_id, scope, cursor.after, page):
                         raise _superseded()
-                    cursor = attempt.checkpoint(tx, Cursor(after=page.last), processed=page.rows)
+                    found = reindex.items(page, params.class_name, NAMED - cursor.named)
+                    wrong = reindex.with_errors(page)
+                    attempt.items(tx, found)
+                    attempt.count(tx, evaluated=page.rows - wrong, evaluated_with_errors=wrong - len(found))
+                    after = Cursor(after=page.last, named=cursor.named + len(found))
+                    cursor = attempt.checkpoint(tx, after, processed=page.rows)
                 attempt.progress(attempt.counters.processed)
     attempt.phase("publish")
     with attempt.transaction() as tx:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from pydantic import BaseModel
 
 from tenure.model.kinds import kind
+from tenure.model.retry import Reject
 from tenure.model.stops import Cancelled
 from tenure.runtime.ahead import reading_ahead
 from tenure.runtime.attempt import Attempt
+from tenure_records import reindex
 from tenure_records.kinds import SCHEMA_VALIDATION, SchemaValidation
 from tenure_records.schemas import scans
 
@@ -49,6 +51,8 @@ def records_schema_validation(attempt: Attempt, params: SchemaValidation) -> dic
         reading = connection.execution_options(isolation_level="AUTOCOMMIT")
         judge = scans.judge_of(reading, params)
         if judge is None:
+            if reindex.missing(reading, params.class_id):
+                raise Reject(f"class {params.class_name} has been dropped: there is nothing to judge")
             raise _superseded()
         total = attempt.counters.processed + scans.total(reading, params, cursor.after)
         attempt.begin(total=total, phases=["judge", "conclude"])
@@ -62,6 +66,9 @@ def records_schema_validation(attempt: Attempt, params: SchemaValidation) -> dic
                 with attempt.transaction() as tx:
                     if not scans.store(tx, params, attempt.token, page):
                         raise _superseded()
+                    invalid = sum(1 for one in page.others if one.verdict == "invalid")
+                    attempt.count(tx, valid=len(page.valid), invalid=invalid, judged_before=page.reused,
+                                  uninspectable=len(page.others) - invalid)  # fmt: skip
                     cursor = attempt.checkpoint(tx, cursor.past(page), processed=page.rows)
                 attempt.progress(attempt.counters.processed)
     attempt.phase("conclude")

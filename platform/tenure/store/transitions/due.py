@@ -34,6 +34,27 @@ _EXPIRE = text(f"""with
     {closing("u", "'failed'")}
     select id from u""")
 
+# Kinds by a walk along their index, a step for each. While no worker lives, nobody can say what one would know.
+_EXPIRE_UNKNOWN = text(f"""with recursive
+    kinds (kind) as ((select k.kind from tasks k order by k.kind limit 1) union all
+        select (select k.kind from tasks k where k.kind > kinds.kind order by k.kind limit 1) from kinds
+        where kinds.kind is not null),
+    unknown as materialized (select kind from kinds where kind is not null
+        and not exists (select 1 from workers w where w.role = 'worker' and kinds.kind = any(w.kinds))
+        and exists (select 1 from workers w where w.role = 'worker' and w.ended_at is null
+                    and w.last_seen > clock_timestamp() - interval '1 minute')),
+    late as (select id from tasks where kind {of("unknown", "kind")} and state = 'queued'
+             and available_at <= statement_timestamp() - make_interval(secs => :days * 86400)
+             limit {BATCH} for no key update skip locked),
+    u as (update tasks set state = 'failed', outcome = 'rejected', error_code = 'unknown_kind',
+             error_message = 'no worker has known its kind for days', finished_at = clock_timestamp(),
+             redacted_at = case when keep_params then null else clock_timestamp() end
+          where id {of("late")} and state = 'queued' returning {CLOSED}),
+    e as ({event("u", "'expire'", note="error_message")}),
+    dh as (delete from task_hints where task_id {of("u")}),
+    {closing("u", "'failed'")}
+    select id from u""")
+
 # A stop asked while the holder was handing the task back: no holder is left to acknowledge it.
 _CANCEL_ASKED = text(f"""with
     asked as (select k.id from tasks k where k.state in {PENDING} and k.id = any(array(select task_id from task_stops))
@@ -90,6 +111,12 @@ def promote(connection: Connection) -> list[UUID]:
 def expire(connection: Connection) -> list[UUID]:
     """Up to BATCH pending tasks past start-by or deadline end `failed / deadline_exceeded`. Loop until []."""
     return list(connection.execute(_EXPIRE).scalars())
+
+
+def expire_unknown(connection: Connection, *, days: float) -> list[UUID]:
+    """Up to BATCH queued tasks that were due `days` ago, of kinds that no worker has known since its row was forgotten,
+    end `failed / rejected`. None while no worker lives. Loop until []."""
+    return list(connection.execute(_EXPIRE_UNKNOWN, {"days": days}).scalars())
 
 
 def cancel_asked(connection: Connection) -> list[UUID]:

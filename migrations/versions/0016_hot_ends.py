@@ -5,8 +5,8 @@
 
 from alembic import op
 
-revision = "0013"
-down_revision = "0012"
+revision = "0016"
+down_revision = "0015"
 
 
 def upgrade() -> None:
