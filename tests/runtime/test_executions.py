@@ -14,7 +14,7 @@ from tenure.model.records import Initiator
 from tenure.services.net import SafetyNet
 from tenure.services.reaper import Reaper
 from tenure.settings import Settings
-from tenure.store import executions
+from tenure.store import executions, standing
 from tests.support import schedules as made
 from tests.support import tasks
 from tests.support.databases import Database
@@ -288,7 +288,7 @@ def test_of_several_that_wait_the_one_that_was_due_first_is_next(database: Datab
         early = connection.execute(text(copy), {"late": late}).scalar_one()
         held = executions.lock(connection, first)
         assert held is not None
-        assert executions.next_waiting(connection, held.schedule_id) == early
+        assert standing.next_waiting(connection, held.schedule_id) == early
 
 
 class TestBackfill:

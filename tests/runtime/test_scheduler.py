@@ -13,7 +13,7 @@ from tenure import schedules
 from tenure.model.recurrence import rules
 from tenure.registry import Registry
 from tenure.services.firing import TASKS
-from tenure.store import schedules as store
+from tenure.store import due_schedules
 from tenure.store.connect import engine_for
 from tenure_beat.scheduler import SESSION
 from tests.support import schedules as made
@@ -122,7 +122,7 @@ def test_a_replica_frozen_in_its_transaction_holds_its_rows_for_half_a_second(da
     made.let_come(database)
     engine = engine_for(database.url, application="frozen", options=SESSION)
     with engine.connect() as frozen, made.scheduler(database) as service:
-        assert store.claim_due(frozen, 10) is not None
+        assert due_schedules.claim_due(frozen, 10) is not None
         began = time.monotonic()
         until(lambda: service.run_once() == 0.0, 3)
         assert 0.3 < time.monotonic() - began < 1.5

@@ -18,6 +18,7 @@ from tenure.cli import (
     doctor,
     executions,
     health,
+    holding,
     kinds,
     limits,
     migrating,
@@ -79,7 +80,7 @@ for module in (up, servers, migrating, doctor, health, processes):
     module.add_to(app)
 for module in (submitting, tasks, waiting, retrying):
     module.add_to(tasks.app)
-for module in (scheduling, applying, schedules, executions):
+for module in (scheduling, applying, schedules, executions, holding):
     module.add_to(schedules.app)
 app.add_typer(tasks.app, name="tasks")
 app.add_typer(schedules.app, name="schedules")

@@ -1,4 +1,4 @@
-"""`tenure schedules`: list, show, pause, resume, remove."""
+"""`tenure schedules`: list and show."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tenure.cli.output import Json, plain, print_fields, print_json, print_table, say
+from tenure.cli.output import Json, plain, print_fields, print_json, print_table
 from tenure.model.durations import write_duration
 
 if TYPE_CHECKING:
@@ -21,11 +21,6 @@ Name = Annotated[str, typer.Argument(metavar="NAME", help="The schedule (`tenure
 def add_to(app: typer.Typer) -> None:
     app.command("list")(list_schedules)
     app.command("show")(show)
-    app.command("pause")(pause)
-    app.command("resume")(resume)
-    app.command("enable")(enable)
-    app.command("disable")(disable)
-    app.command("remove")(remove)
 
 
 def list_schedules(as_json: Json = False) -> None:
@@ -134,69 +129,3 @@ def progress(occurrence: dict[str, Any]) -> str:
     for task in occurrence["tasks"]:
         groups.setdefault(task["group"], []).append(f"{task['kind']} {task['state']}")
     return " > ".join(" + ".join(groups[index]) for index in sorted(groups))
-
-
-def pause(
-    name: Name,
-    reason: Annotated[str | None, typer.Option(help="Why; shown by list.")] = None,
-    as_json: Json = False,
-) -> None:
-    """Hold a schedule back: it starts nothing by itself until it is resumed; what runs goes on."""
-    from tenure import schedules
-    from tenure.cli.frame import database, initiator
-
-    with database() as connection:
-        changed = schedules.pause(connection, name, initiator=initiator(), reason=reason)
-    _said(name, "paused", changed, as_json)
-
-
-def resume(name: Name, as_json: Json = False) -> None:
-    """Let a paused schedule fire again; what came meanwhile was not missed."""
-    from tenure import schedules
-    from tenure.cli.frame import database
-
-    with database() as connection:
-        changed = schedules.resume(connection, name)
-    _said(name, "resumed", changed, as_json)
-
-
-def _said(name: str, done: str, changed: bool, as_json: bool) -> None:
-    if as_json:
-        print_json({"schedule": name, "paused": done == "paused", "changed": changed})
-    else:
-        say(f"schedule {name} {'' if changed else 'was already '}{done}")
-
-
-def enable(name: Name, as_json: Json = False) -> None:
-    """Let a disabled schedule fire; what came meanwhile was not missed."""
-    _enable(name, True, as_json)
-
-
-def disable(name: Name, as_json: Json = False) -> None:
-    """Let a schedule fire only by hand, for good; `pause` is for a while."""
-    _enable(name, False, as_json)
-
-
-def _enable(name: str, enabled: bool, as_json: bool) -> None:
-    from tenure import schedules
-    from tenure.cli.frame import database, initiator
-
-    with database() as connection:
-        changed = schedules.enable(connection, name, enabled, initiator=initiator())
-    if as_json:
-        print_json({"schedule": name, "enabled": enabled, "changed": changed})
-    else:
-        say(f"schedule {name} {'' if changed else 'was already '}{'enabled' if enabled else 'disabled'}")
-
-
-def remove(name: Name, as_json: Json = False) -> None:
-    """Remove a schedule; what runs goes on, what ran stays known. A built-in one is refused."""
-    from tenure import schedules
-    from tenure.cli.frame import database
-
-    with database() as connection:
-        schedules.remove(connection, name)
-    if as_json:
-        print_json({"schedule": name, "removed": True})
-    else:
-        say(f"schedule {name} removed")

@@ -8,7 +8,7 @@ from uuid import UUID
 
 import structlog
 
-from tenure.store import executions
+from tenure.store import standing
 from tenure.store.advance import advance
 from tenure.store.connect import engine_for
 
@@ -49,7 +49,7 @@ class Advancer:
         """Start the execution that waited. A look of its own, after the commit: whoever let it wait did the same after
         his, so that one of the two sees the other."""
         with self._engine.begin() as connection:
-            follower = executions.next_waiting(connection, schedule_id)
+            follower = standing.next_waiting(connection, schedule_id)
         if follower is not None:
             self._one(follower, wait)
 
@@ -59,13 +59,13 @@ class Advancer:
         Raises DBAPIError when the database is away.
         """
         with self._engine.begin() as connection:
-            found = executions.pending(connection, older=older)
+            found = standing.pending(connection, older=older)
         return self.advance(found, wait=False)
 
     def stuck(self, *, older: float) -> int:
         """Move on every execution that stands still: the safety net. Raises DBAPIError when the database is away."""
         with self._engine.begin() as connection:
-            found = executions.stuck(connection, older=older)
+            found = standing.stuck(connection, older=older)
         moved = self.advance(found, wait=False)
         if moved:
             self._log.warning("net_caught", executions=moved)

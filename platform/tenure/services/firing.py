@@ -11,8 +11,9 @@ from tenure.model.executions import ExecutionState, Trigger
 from tenure.model.recurrence import Due, Misfire, due
 from tenure.model.recurrence.misfire import grace_of
 from tenure.starting import Start, admitted, initiator_of, prepare
+from tenure.store.due_schedules import Fired
 from tenure.store.executions import Active
-from tenure.store.schedules import Fired, Schedule
+from tenure.store.schedules import Schedule
 
 TASKS = 500  # in one transaction, but always one execution whole
 BROKEN_AGAIN = timedelta(minutes=5)  # a schedule that cannot be understood here may be, after an update

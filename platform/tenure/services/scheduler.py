@@ -20,7 +20,7 @@ from tenure.runtime.service import passing
 from tenure.services.firing import Round
 from tenure.settings import Settings
 from tenure.starting import Start, within_limits, write
-from tenure.store import executions, schedules
+from tenure.store import due_schedules, executions
 from tenure.store.sessions import Sessions
 
 BATCH = 50  # schedules claimed in one transaction
@@ -50,7 +50,7 @@ class Scheduler:
 
     def run_once(self) -> float:
         with self._sessions.look() as connection:
-            left = schedules.seconds_to_next(connection)
+            left = due_schedules.seconds_to_next(connection)
         if left is None:
             return IDLE
         if left > 0:
@@ -81,7 +81,7 @@ class Scheduler:
     def _fire(self, room: int, *, refused: str | None = None) -> int:
         """One transaction; how many schedules it dealt with."""
         with self._sessions.transaction() as connection:
-            got = schedules.claim_due(connection, room)
+            got = due_schedules.claim_due(connection, room)
             if got is None:
                 return 0
             now, claimed = got
@@ -92,7 +92,7 @@ class Scheduler:
                     found.add(one, active.get(one.id), refused=refused)
             starts = within_limits(connection, found.starts)
             made = write(connection, starts)
-            schedules.fired(connection, found.fired)
+            due_schedules.fired(connection, found.fired)
         self._tell(starts, made, now)
         return len(found.fired)
 

@@ -12,7 +12,7 @@ from uuid import UUID
 from sqlalchemy import Connection
 
 from tenure.model.executions import UNFINISHED, Decision, ExecutionState, decide
-from tenure.store import executions
+from tenure.store import executions, standing
 from tenure.store.executions import Locked
 from tenure.store.transitions.steps import cancel_steps, promote_group
 
@@ -36,7 +36,7 @@ def advance(connection: Connection, execution_id: UUID, *, wait: bool = True) ->
     """
     found = executions.lock(connection, execution_id, wait=wait)
     if found is None or found.state not in UNFINISHED:
-        executions.forget(connection, execution_id)
+        standing.forget(connection, execution_id)
         return None if found is None else Advanced(found.state)
     ids = [step.task_id for group in found.plan for step in group]
     members = executions.members(connection, execution_id, ids)

@@ -15,8 +15,6 @@ from sqlalchemy.dialects.postgresql import ARRAY, TIMESTAMP
 from tenure.model.executions import ExecutionState, Member, Plan, Trigger, plan_of
 from tenure.model.records import Initiator
 
-PENDING_AT_ONCE = 100
-
 
 @dataclass(frozen=True)
 class NewExecution:
@@ -157,7 +155,6 @@ _MOVE = text("""update executions set group_index = :to where id = :id and group
 _SETTLE = text("""with gone as (delete from execution_due where execution_id = :id)
     update executions set state = :state, reason = cast(:reason as text), finished_at = clock_timestamp()
     where id = :id and finished_at is null""")
-_FORGET = text("delete from execution_due where execution_id = :id")
 
 
 def begin(connection: Connection, execution_id: UUID) -> bool:
@@ -176,11 +173,6 @@ def settle(connection: Connection, execution_id: UUID, state: ExecutionState, re
     return connection.execute(_SETTLE, values).rowcount == 1
 
 
-def forget(connection: Connection, execution_id: UUID) -> None:
-    """Nothing is left to be done for it: it has ended, or is no more."""
-    connection.execute(_FORGET, {"id": execution_id})
-
-
 _ASK_CANCEL = text("""update executions set state = 'cancelling', cancel_asked_by = :by
     where id = :id and state in ('waiting','running') returning plan""")
 _LOOK_AT = text("insert into execution_due (execution_id) values (:id)")
@@ -193,33 +185,3 @@ def ask_cancel(connection: Connection, execution_id: UUID, *, by: str) -> list[U
         return None
     connection.execute(_LOOK_AT, {"id": execution_id})
     return sorted(step.task_id for group in plan_of(row[0]) for step in group)
-
-
-_NEXT_WAITING = text("""select id from executions where schedule_id = :id and state = 'waiting'
-    order by due_at, id limit 1""")
-_PENDING = text(f"""select distinct execution_id from execution_due
-    where created_at <= statement_timestamp() - make_interval(secs => :older) limit {PENDING_AT_ONCE}""")
-# Whatever was lost on the way: every member of the current group has ended, or a cancel has nobody left to stop.
-_STUCK = text(f"""select x.id from executions x where x.finished_at is null
-      and x.created_at <= statement_timestamp() - make_interval(secs => :older)
-      and not exists (select 1 from tasks k where k.execution_id = x.id and k.finished_at is null
-                      and k.state <> 'waiting' and (x.state = 'cancelling' or k.step_index = x.group_index))
-      and (x.state <> 'waiting' or not exists (select 1 from executions o
-          where o.schedule_id = x.schedule_id and o.finished_at is null and o.state <> 'waiting'))
-    order by x.id limit {PENDING_AT_ONCE}""")
-
-
-def next_waiting(connection: Connection, schedule_id: UUID) -> UUID | None:
-    """The execution of this schedule that waits for the one before it; of several the one that was due first."""
-    found: UUID | None = connection.execute(_NEXT_WAITING, {"id": schedule_id}).scalar()
-    return found
-
-
-def pending(connection: Connection, *, older: float) -> list[UUID]:
-    """Executions of which a member has ended at least `older` seconds ago, and nobody has looked since."""
-    return list(connection.execute(_PENDING, {"older": older}).scalars())
-
-
-def stuck(connection: Connection, *, older: float) -> list[UUID]:
-    """Unfinished executions with nothing under way: the safety net."""
-    return list(connection.execute(_STUCK, {"older": older}).scalars())
