@@ -2,7 +2,7 @@
 
 UsageError ── InvalidClass, InvalidKey, InvalidObject, InvalidQuery, SchemaRefused
 Refused ───── NoSuchClass, NoSuchObject, NoSuchField, NoSuchSchema, ClassExists, FieldExists, TooManyFields,
-              RevisionConflict, SchemaViolation, ActivationRefused, ClassBusy, Uninspectable,
+              RevisionConflict, SchemaViolation, ActivationRefused, ClassBusy, Uninspectable, CannotJudge,
               ValuesOutOfDate, NotAPerson
 """
 
@@ -36,6 +36,10 @@ class SchemaRefused(UsageError):
 
 class Uninspectable(Refused):
     """A document that cannot be judged within the bounds of size and work."""
+
+
+class CannotJudge(Refused):
+    """A document was not judged, for a reason that lies with this machine: nothing is known of it."""
 
 
 class InvalidQuery(UsageError):

@@ -12,10 +12,13 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tenure_records.errors import CannotJudge
+from tenure_records.schemas import aside
 from tenure_records.schemas.aside import ASIDE
 from tenure_records.schemas.judge import SOMEWHERE, Finding, Uninspectable, compile_schema
 
@@ -120,9 +123,56 @@ def test_a_process_aside_that_was_killed_is_replaced() -> None:
     assert judge.valid(document)
     assert ASIDE._process is not None
     os.kill(ASIDE._process.pid, signal.SIGKILL)
+    assert judge.valid(document), "that it was killed says nothing of the document"
+
+
+def test_a_process_aside_that_is_killed_over_a_document_twice_is_not_asked_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    killed: list[int] = []
+
+    def exchange(process: subprocess.Popen[bytes], *question: Any) -> Any:
+        process.kill()
+        process.wait()
+        killed.append(process.pid)
+        return asked(process, *question)
+
+    judge, asked = compile_schema(EMAIL), aside._exchange
+    monkeypatch.setattr(aside, "_exchange", exchange)
     with pytest.raises(Uninspectable):
-        judge.valid(document)
+        judge.valid(json.dumps(["a.b@example.org"] * 20_000))
+    assert len(set(killed)) == 2
+    monkeypatch.undo()
+    assert judge.valid(json.dumps(["a.b@example.org"] * 20_000))
+
+
+@pytest.mark.parametrize(
+    ("program", "said"), [("/nowhere/python", "No such file or directory"), ("/bin/false", r"ended at its start \(1\)")]
+)
+def test_where_no_process_can_be_started_nothing_is_said_of_the_document(
+    program: str, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ASIDE.close()
+    judge, document = compile_schema(EMAIL), json.dumps(["a.b@example.org"] * 20_000)
+    with monkeypatch.context() as patched:
+        patched.setattr(sys, "executable", program)
+        with pytest.raises(CannotJudge, match=said):
+            judge.valid(document)
     assert judge.valid(document)
+
+
+def test_the_process_aside_finds_the_library_where_this_one_did() -> None:
+    # An interpreter that has nothing installed, and a path that only this process knows of.
+    platform = Path(aside.__file__).parents[2]
+    code = f"""
+import json, sys
+sys.path += {[str(platform), *(path for path in sys.path if path)]!r}
+from tenure_records.schemas.judge import compile_schema
+assert compile_schema({EMAIL!r}).valid(json.dumps(["a.b@example.org"] * 20_000))
+"""
+    bare = [str(Path(sys.executable).resolve()), "-I", "-c", code]
+    done = subprocess.run(bare, capture_output=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
 
 
 def test_a_forked_process_has_a_process_aside_of_its_own() -> None:
@@ -136,6 +186,27 @@ good = all(judge.valid(document) for _ in range(3))
 if child == 0:
     os._exit(0 if good else 1)
 assert good and os.waitpid(child, 0)[1] == 0
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_a_fork_in_the_middle_of_a_question_leaves_the_child_no_pipe_and_no_lock() -> None:
+    code = f"""
+import json, os, threading
+from tenure_records.schemas.aside import ASIDE
+from tenure_records.schemas.judge import compile_schema
+judge, document = compile_schema({EMAIL!r}), json.dumps(["a.b@example.org"] * 20_000)
+assert judge.valid(document)
+pipes = {{os.readlink(f"/proc/self/fd/{{pipe.fileno()}}") for pipe in (ASIDE._process.stdin, ASIDE._process.stdout)}}
+with ASIDE._lock:
+    child = os.fork()
+    if child == 0:
+        mine = {{os.readlink(f"/proc/self/fd/{{number}}") for number in os.listdir("/proc/self/fd") if int(number) > 2
+                if os.path.lexists(f"/proc/self/fd/{{number}}")}}
+        os._exit(0 if not mine & pipes and judge.valid(document) else 1)
+assert os.waitpid(child, 0)[1] == 0
+assert judge.valid(document)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=60, check=False)
     assert (done.returncode, done.stderr) == (0, b"")

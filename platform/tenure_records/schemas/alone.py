@@ -78,7 +78,9 @@ def _first(validator: jsonschema_rs.Validator, document: Any) -> list[tuple[tupl
 
 
 def serve(asked: BinaryIO, answers: BinaryIO) -> None:
-    """Answer until the pipe closes."""
+    """Say that all is ready, and answer until the pipe closes."""
+    answers.write(b"ready\n")
+    answers.flush()
     kept: dict[bytes, jsonschema_rs.Validator] = {}
     while header := asked.readline():
         order = json.loads(header)
