@@ -238,3 +238,14 @@ def test_tenure_itself_may_propose_and_activate_and_nobody_unnamed_may(records: 
         propose_schema(connection, CITY, NAMED, initiator=nobody)
     with pytest.raises(UsageError, match="a user needs an id"):
         activate(records.engine.begin, CITY, mode="advisory", initiator=nobody)
+
+
+def test_the_active_schema_is_shown_however_many_proposals_came_after_it(records: Database) -> None:
+    proposed(records)
+    activated(records)
+    with records.engine.begin() as connection:
+        for _ in range(110):
+            propose_schema(connection, CITY, {"required": ["size"]}, initiator=ME)
+        state = show_schema(connection, CITY)
+    assert [(one.revision.number, one.revision.status) for one in state.open] == [(111, "proposed"), (1, "active")]
+    assert [one.number for one in state.revisions] == list(range(111, 11, -1))

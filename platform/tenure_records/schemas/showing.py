@@ -11,7 +11,7 @@ from sqlalchemy import Connection, text
 from tenure_records import classes
 from tenure_records.schemas import evidence
 from tenure_records.schemas.evidence import Sample, Tally
-from tenure_records.schemas.revisions import Revision, list_revisions
+from tenure_records.schemas.revisions import Revision, list_revisions, open_revisions
 
 _SCAN = text("""select s.task_id, s.mode, t.state, s.created_at, s.published_at, c.processed, c.total
     from schema_scans s left join tasks t on t.id = s.task_id left join task_checkpoints c on c.task_id = s.task_id
@@ -54,7 +54,8 @@ def show_schema(connection: Connection, class_name: str) -> SchemaState:
     """The schemas of a class. Counts the objects, so it takes its time for a large class. Raises NoSuchClass."""
     class_id = classes.class_id(connection, class_name)
     revisions = list_revisions(connection, class_name)
-    standing = [_standing(connection, class_id, one) for one in revisions if one.status != "retired"]
+    newest_first = sorted(open_revisions(connection, class_id).values(), key=lambda one: -one.number)
+    standing = [_standing(connection, class_id, one) for one in newest_first]
     return SchemaState(class_name, revisions, standing)
 
 
