@@ -332,3 +332,25 @@ def test_the_backend_writes_nothing(app: TenureCelery) -> None:
         with pytest.raises(UnsupportedByTenure, match="another backend"):
             write("id", None, "SUCCESS")
     assert app.GroupResult.restore("g") is None
+
+
+WAYS: dict[str, Callable[[TenureCelery], object]] = {
+    "delay": lambda app: app.kinds["front.export"].delay(rows=1),
+    "apply_async": lambda app: app.kinds["front.export"].apply_async(kwargs={"rows": 1}),
+    "a signature": lambda app: app.kinds["front.export"].s(rows=1).apply_async(),
+    "a group": lambda app: group(app.kinds["front.export"].s(rows=n) for n in (1, 2)).apply_async(),
+    "send_task": lambda app: app.send_task("front.export", kwargs={"rows": 1}),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_task_made_through_celery_has_its_activity_from_the_same_transaction(
+    database: Database, app: TenureCelery, way: str
+) -> None:
+    WAYS[way](app)
+    together = """select a.xmin::text = k.xmin::text and a.task_id = k.id and a.target_name = k.kind
+        from tasks k left join activities a on a.id = k.activity_id"""
+    with database.engine.connect() as connection:
+        answers = connection.execute(text(together)).scalars().all()
+    assert set(answers) == {True}
+    assert len(answers) == (2 if way == "a group" else 1)
