@@ -79,9 +79,14 @@ def checked_json(given: str | bytes, *, own: bool = False) -> tuple[str, JsonVal
     text = given if isinstance(given, str) else given.decode()
     if not own and repeats_a_member(given.encode() if isinstance(given, str) else given, value):
         raise InvalidObject("an object names the same member twice")
+    check_written(text, value)
+    return one_line(text), value
+
+
+def check_written(text: str, value: JsonValue) -> None:
+    """Raises InvalidObject for what PostgreSQL would write too long, though it is given short."""
     if len(text) > _MAY_GROW and _growth(text, value) > WRITTEN_BYTES - len(text):
         raise InvalidObject(f"with its numbers written out the object is larger than {WRITTEN_BYTES} bytes")
-    return one_line(text), value
 
 
 def _growth(text: str, value: JsonValue) -> int:

@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,10 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
+from tenure.model.errors import UsageError
 from tenure_records import create_class, define_field, get_objects, list_fields, put_objects
+from tenure_records.cli.files import writing
+from tenure_records.computed import decode
 from tenure_records.errors import InvalidClass, NoSuchClass
 from tenure_records.ndjson import Imported, Outcome, export, import_lines, importing
 from tenure_records.ndjson.files import whole
@@ -72,6 +76,16 @@ def test_a_round_trip_gives_equal_data_to_the_last_digit(records: Database) -> N
     assert str(awkward["b"]) == "12345678901234567890123456789.000000000000000001"
 
 
+def test_what_is_stored_much_longer_than_it_was_given_comes_back(records: Database) -> None:
+    with records.engine.begin() as connection:
+        put_objects(connection, CITY, [("large", b'{"a": [' + b"1e300," * 60_000 + b"1]}")])
+    lines = given(records)
+    assert len(lines) > 17_000_000
+    done, _ = taken(records, lines, "copy")
+    assert (done.created, done.refused) == (1, 0)
+    assert scalar(records, "select count(distinct data) from record_objects") == 1
+
+
 def test_the_class_goes_with_its_description_bounds_fields_and_schema(records: Database) -> None:
     with records.engine.begin() as connection:
         create_class(connection, "town", description="Towns, tiny\tones ☃")
@@ -116,6 +130,12 @@ BAD = {
     "bad UTF-8": (b'{"key": "x", "data": {"a": "\xff"}}', None, "not UTF-8"),
     "an escaped NUL": (rb'{"key": "x", "data": {"a": "\u0000"}}', None, "u0000"),
     "half a surrogate pair": (rb'{"key": "x", "data": {"a": "\ud800"}}', None, "surrogate"),
+    "a number beyond a double": (b'{"key": "x", "data": {"a": 1e400}}', None, "beyond 1e\u00b1308"),
+    "numbers that would be written out too long": (
+        b'{"key": "x", "data": {"a": [' + b"1e300," * 250_000 + b"1]}}",
+        "data",
+        "written out",
+    ),
     "NaN": (b'{"key": "x", "data": {"a": NaN}}', None, "not JSON"),
     "a key of before": (b'{"key": "first", "data": {}}', "key", "given in line 1"),
     "the class in the middle": (b'{"class": {}}', "class", "first line"),
@@ -131,6 +151,15 @@ def test_a_bad_line_is_named_and_stops_nothing(records: Database, line: bytes, f
     assert reason in (outcomes[1].reason or "")
     assert (done.lines, done.written, done.refused) == (3, 2, 1)
     assert data(records) == {"first": {"a": 1}, "last": {"a": 2}}
+
+
+def test_a_schema_keeps_its_numbers_and_may_name_some_that_no_object_may_hold(records: Database) -> None:
+    numbers = b'{"maximum": 1e400, "minimum": 1234567890123456789.000000000000000001}'
+    line = b'{"class": {"schema": {"mode": "strict", "schema": ' + numbers + b"}}}\n"
+    done, _ = taken(records, line + FIRST, "copy")
+    assert (done.written, done.refused) == (2, 0)
+    assert decode(scalar(records, "select schema from schema_revisions")) == decode(numbers)
+    assert taken(records, given(records, "copy"), "copy")[0].unchanged == 2
 
 
 def test_an_object_that_the_strict_schema_refuses_is_named_with_its_place(records: Database) -> None:
@@ -271,6 +300,34 @@ def test_a_file_is_there_whole_or_as_it_was(tmp_path: Path) -> None:
         file.write(b"all")
     assert (path.read_bytes(), path.stat().st_mode & 0o777) == (b"all", 0o600)
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_link_is_followed_and_what_is_no_file_is_left_alone(tmp_path: Path) -> None:
+    link, pipe = tmp_path / "link", tmp_path / "pipe"
+    (tmp_path / "real").write_bytes(b"before")
+    link.symlink_to("real")
+    with whole(link) as file:
+        file.write(b"all")
+    assert (link.is_symlink(), (tmp_path / "real").read_bytes()) == (True, b"all")
+    os.mkfifo(pipe)
+    for path in (pipe, tmp_path, Path(os.devnull)):
+        with pytest.raises(UsageError, match="it is no file"), whole(path):
+            pass
+    assert pipe.is_fifo()
+    assert Path(os.devnull).is_char_device()
+
+
+def test_outcomes_never_go_where_the_lines_come_from(tmp_path: Path) -> None:
+    source, link = tmp_path / "city.ndjson", tmp_path / "link"
+    source.write_bytes(b"{}\n")
+    link.symlink_to(source)
+    with source.open("rb") as lines:
+        for path in (source, link):
+            with pytest.raises(UsageError, match="it is the file to be read"), writing(path, lines):
+                pass
+        with pytest.raises(UsageError, match="No space left"), writing(Path("/dev/full"), lines) as w:
+            w(b"x" * 100_000)
+    assert source.read_bytes() == b"{}\n"
 
 
 def test_unknown_classes_and_names_that_cannot_be_are_refused_before_anything_is_written(records: Database) -> None:

@@ -28,6 +28,35 @@ def opened(file: Path) -> Iterator[BinaryIO]:
 
 
 @contextmanager
+def writing(path: Path, reading: BinaryIO) -> Iterator[Callable[[bytes], None]]:
+    """Writes to a file, made or emptied, other than the one that is being read. Raises UsageError."""
+    try:
+        if path.exists() and os.path.samestat(path.stat(), os.fstat(reading.fileno())):
+            raise UsageError(f"cannot write {shortened(path)}: it is the file to be read")
+        file = path.open("wb")
+    except OSError as error:
+        raise _cannot(path, error) from None
+
+    def write(data: bytes) -> None:
+        try:
+            file.write(data)
+        except OSError as error:
+            raise _cannot(path, error) from None
+
+    try:
+        yield write
+    finally:
+        try:
+            file.close()
+        except OSError as error:
+            raise _cannot(path, error) from None
+
+
+def _cannot(path: Path, error: OSError) -> UsageError:
+    return UsageError(f"cannot write {shortened(path)}: {error.strerror}")
+
+
+@contextmanager
 def bytes_bar(lines: BinaryIO) -> Iterator[Callable[[int], None]]:
     """A bar over the bytes of the file, on a terminal; silent elsewhere."""
     if not sys.stderr.isatty():

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 import typer
 
 from tenure.cli.output import Json, note, print_json, say
-from tenure.model.errors import UsageError, shortened
-from tenure_records.cli.files import bytes_bar, count_bar, opened
+from tenure.model.errors import UsageError
+from tenure_records.cli.files import bytes_bar, count_bar, opened, writing
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -72,7 +72,7 @@ def import_class(
     from tenure_records.ndjson import import_lines
 
     refused: list[Outcome] = []
-    with opened(file) as lines, _told(outcomes, refused) as told, database() as connection:
+    with opened(file) as lines, _told(outcomes, lines, refused) as told, database() as connection:
 
         @contextmanager
         def begin() -> Iterator[Connection]:
@@ -90,22 +90,16 @@ def import_class(
 
 
 @contextmanager
-def _told(path: Path | None, refused: list[Outcome]) -> Iterator[Callable[[Outcome], None]]:
+def _told(path: Path | None, lines: BinaryIO, refused: list[Outcome]) -> Iterator[Callable[[Outcome], None]]:
     """Keeps the first refused ones, and writes all outcomes down as they come: what is written there has committed."""
-    file: BinaryIO | None = None
-    if path is not None:
-        try:
-            file = path.open("wb")
-        except OSError as error:
-            raise UsageError(f"cannot write {shortened(path)}: {error.strerror}") from None
+    with nullcontext() if path is None else writing(path, lines) as write:
 
-    def told(outcome: Outcome) -> None:
-        if file is not None:
-            file.write(f"{json.dumps(outcome.document(), ensure_ascii=False)}\n".encode())
-        if outcome.outcome == "refused" and len(refused) < SHOWN:
-            refused.append(outcome)
+        def told(outcome: Outcome) -> None:
+            if write is not None:
+                write(f"{json.dumps(outcome.document(), ensure_ascii=False)}\n".encode())
+            if outcome.outcome == "refused" and len(refused) < SHOWN:
+                refused.append(outcome)
 
-    with file or nullcontext():
         yield told
 
 

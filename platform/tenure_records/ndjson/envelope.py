@@ -7,12 +7,14 @@ from typing import Any, Final
 import msgspec
 
 from tenure.model.errors import shortened
-from tenure_records.computed import InvalidDocument, JsonValue, decode
-from tenure_records.documents import OBJECT_BYTES, checked_key, one_line, repeats_a_member
-from tenure_records.errors import InvalidKey
+from tenure_records.computed import InvalidDocument, JsonValue, NumberOutOfRange, decode, decode_new
+from tenure_records.documents import WRITTEN_BYTES, check_written, checked_key, one_line, repeats_a_member
+from tenure_records.errors import InvalidKey, InvalidObject
 from tenure_records.ndjson.outcomes import LineRefused
 
-LINE_BYTES: Final = OBJECT_BYTES + 64 * 1024
+# What is stored is written with spaces and with its numbers written out: longer than it may be given elsewhere.
+LINE_BYTES: Final = WRITTEN_BYTES + 64 * 1024
+CLASS: Final = "class"
 _MEMBERS: Final = ("key", "data", "computed")
 
 
@@ -30,7 +32,7 @@ def parsed(line: bytes | None) -> dict[str, JsonValue]:
     if b"\0" in line:
         raise LineRefused("the line holds a NUL byte; remove it")
     try:
-        value = decode(line)
+        value = _value(line)
     except InvalidDocument as error:
         raise LineRefused(str(error)) from None
     if not isinstance(value, dict):
@@ -38,6 +40,17 @@ def parsed(line: bytes | None) -> dict[str, JsonValue]:
     if repeats_a_member(line, value):
         raise LineRefused("an object names the same member twice")
     return value
+
+
+def _value(line: bytes) -> JsonValue:
+    try:
+        return decode_new(line)
+    except NumberOutOfRange:
+        # A schema may name numbers that no object may hold.
+        value = decode(line)
+        if isinstance(value, dict) and CLASS in value:
+            return value
+        raise
 
 
 def an_object(line: bytes, value: dict[str, JsonValue]) -> tuple[str, str]:
@@ -58,10 +71,12 @@ def an_object(line: bytes, value: dict[str, JsonValue]) -> tuple[str, str]:
         raise LineRefused(str(error), field="key", value=shortened(_shown(value["key"]), 40)) from None
     if not isinstance(value["data"], dict):
         raise LineRefused("the data must be a JSON object", field="data")
-    text = bytes(_DATA.decode(line).data)
-    if len(text) > OBJECT_BYTES:
-        raise LineRefused(f"the object is larger than {OBJECT_BYTES} bytes", field="data")
-    return key, one_line(text.decode())
+    text = bytes(_DATA.decode(line).data).decode()
+    try:
+        check_written(text, value["data"])
+    except InvalidObject as error:
+        raise LineRefused(str(error), field="data") from None
+    return key, one_line(text)
 
 
 def _shown(value: Any) -> str:

@@ -14,10 +14,13 @@ from tenure.model.errors import UsageError, shortened
 
 @contextmanager
 def whole(path: Path) -> Iterator[BinaryIO]:
-    """Write beside it, sync, rename. What stood there stays until then; only its owner can read it (0600).
+    """Write beside it, sync, rename. What stood there stays until then; only its owner can read it (0600). A link stays.
 
-    Raises UsageError when nothing can be written there.
+    Raises UsageError when nothing can be written there, or what is there is no file: a device, a pipe, a directory.
     """
+    if path.exists() and not path.is_file():
+        raise UsageError(f"cannot write {shortened(path)}: it is no file (- is stdout)")
+    path = path.resolve()
     try:
         number, name = tempfile.mkstemp(prefix=f".{path.name[:100]}.", dir=path.parent)
     except OSError as error:

@@ -16,12 +16,13 @@ from tenure_records import classes
 from tenure_records.computed import Definition, JsonValue, decode, encode
 from tenure_records.errors import NoSuchClass
 from tenure_records.fields import define_field, list_fields
+from tenure_records.ndjson.envelope import CLASS
 from tenure_records.ndjson.outcomes import LineRefused
 from tenure_records.retention import get_retention, set_retention
 from tenure_records.schemas.activation import activate
 from tenure_records.schemas.revisions import open_revisions, propose_schema, text_of
 
-MEMBER = "class"
+MEMBER = CLASS
 Begin = Callable[[], AbstractContextManager[Connection]]
 
 
@@ -91,11 +92,16 @@ def apply(begin: Begin, class_name: str, given: JsonValue, initiator: Initiator)
 
 def _line(given: JsonValue) -> ClassLine:
     try:
-        return ClassLine.model_validate_json(encode(given))
+        line = ClassLine.model_validate_json(encode(given))
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False, include_context=False)[0]
         place = ".".join(str(part) for part in (MEMBER, *first["loc"]))
         raise LineRefused(shortened(first["msg"], 120), field=shortened(place, 120)) from None
+    if line.schema_ is None:
+        return line
+    # As it was given: the validation has read its numbers as doubles.
+    exact: Any = given["schema"]["schema"]  # type: ignore[call-overload, index]
+    return line.model_copy(update={"schema_": line.schema_.model_copy(update={"schema_": exact})})
 
 
 def _class(connection: Connection, name: str, line: ClassLine) -> tuple[bool, int]:
