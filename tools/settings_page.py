@@ -46,7 +46,7 @@ def _runtime() -> Iterator[str]:
     yield "| name | default | unit | meaning |"
     yield "| --- | --- | --- | --- |"
     for setting in CATALOGUE.values():
-        yield f"| `{setting.name}` | `{setting.default:g}` | {setting.unit} | {setting.reason} |"
+        yield f"| `{setting.name}` | `{setting.default:.15g}` | {setting.unit} | {setting.reason} |"
 
 
 def page() -> str:

@@ -99,3 +99,8 @@ def test_every_decision_is_listed_and_has_its_three_parts() -> None:
         assert page.name in listed
         headings = re.findall(r"^## (.+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
         assert headings == ["Context", "Decision", "Consequences"], page.name
+
+
+def test_the_readme_leads_to_every_page() -> None:
+    led = {link.partition("#")[0] for link in links(README)}
+    assert {f"docs/{page.name}" for page in (ROOT / "docs").glob("*.md")} <= led

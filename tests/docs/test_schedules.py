@@ -1,13 +1,15 @@
 """What docs/schedules.md shows: the table of nights on which clocks are set, and the file."""
 
 import re
+import shlex
 from datetime import datetime, timedelta
+from itertools import pairwise
 from zoneinfo import ZoneInfo
 
 import pytest
 from sqlalchemy import Engine
 
-from tenure import applying
+from tenure import applying, registry
 from tenure.model.definitions import read
 from tenure.model.recurrence import occurrences, parse_cron
 from tests.docs.pages import ROOT
@@ -49,3 +51,11 @@ def test_the_file_is_quoted_as_it_is_and_can_be_applied(database: Database, monk
     for added in (3, 0):
         with engine.begin() as connection:
             assert len(applying.apply(connection, wanted, initiator=tasks.ADA).added) == added
+
+
+def test_schedules_that_the_page_adds_run_kinds_that_are_installed() -> None:
+    lines = PAGE.replace("\\\n", " ").splitlines()
+    words = [word for line in lines if "schedules add " in line for word in shlex.split(line)]
+    steps = [step for option, step in pairwise(words) if option == "--step"]
+    assert len(steps) == 4
+    assert {re.split("[@:]", step.removeprefix("+"))[0] for step in steps} <= set(registry.load(()).names)

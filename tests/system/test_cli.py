@@ -1,6 +1,7 @@
 """The command line as a process against a real database."""
 
 import json
+import re
 import signal
 from datetime import UTC, datetime
 from pathlib import Path
@@ -272,6 +273,11 @@ def test_settings_are_typed_and_go_back_to_their_default(tenure: Tenure) -> None
     assert {s["name"]: s["value"] for s in tenure.json("settings", "list")}[name] == 30
     assert tenure.json("settings", "set", name, "--default")["value"] == 60
     assert "unknown setting 'x'" in tenure.refusal(2, "settings", "set", "x", "1")
+    assert "from 1024 to 16777216" in tenure.refusal(2, "settings", "set", "records.object_bytes", "1")
+    assert (
+        tenure("settings", "set", "records.object_bytes", "1048577").stdout == "records.object_bytes = 1048577 bytes\n"
+    )
+    assert re.search(r"^records\.object_bytes +1048577 +1048576 ", tenure("settings", "list").stdout, re.MULTILINE)
 
 
 def test_a_submission_is_an_activity(tenure: Tenure, database: Database) -> None:

@@ -70,3 +70,10 @@ def test_help_imports_no_plugin(tenure: Tenure, tmp_path: Path) -> None:
     (tmp_path / "greeting.py").write_text("print('imported')")
     assert "imported" not in tenure("--help").stdout
     assert "imported" in tenure("plain").stdout
+
+
+@pytest.mark.parametrize(
+    "words", [("tasks",), ("retention",), ("records",), ("records", "schema"), ("records", "find")]
+)
+def test_help_looks_the_same_in_every_group(tenure: Tenure, words: tuple[str, ...]) -> None:
+    assert "╭─ Options ─" in tenure(*words, "--help").stdout

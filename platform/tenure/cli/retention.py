@@ -10,7 +10,7 @@ from tenure.cli.output import Json, print_json, print_table, say
 
 app = typer.Typer(
     no_args_is_help=True, help="Deleting what is old: show, run. Ages: `tenure settings set retention.…`.",
-    rich_markup_mode=None,
+    rich_markup_mode="rich",
 )  # fmt: skip
 
 
@@ -32,7 +32,7 @@ def show(as_json: Json = False) -> None:
         return
     print_table(
         ("Setting", "#Value", "Unit", "What for"),
-        ((row["name"], f"{row['value']:g}", row["unit"], row["reason"]) for row in ages),
+        ((row["name"], f"{row['value']:.15g}", row["unit"], row["reason"]) for row in ages),
         empty="",
     )
     if last is None:

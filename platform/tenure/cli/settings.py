@@ -25,7 +25,10 @@ def list_settings(as_json: Json = False) -> None:
         return
     print_table(
         ("Name", "#Value", "#Default", "Unit", "Set by", "Reason"),
-        ((r["name"], f"{r['value']:g}", f"{r['default']:g}", r["unit"], r["updated_by"], r["reason"]) for r in rows),
+        (
+            (r["name"], f"{r['value']:.15g}", f"{r['default']:.15g}", r["unit"], r["updated_by"], r["reason"])
+            for r in rows
+        ),
         empty="",
         gives_way={"Set by": 8, "Default": 0, "Unit": 0},
     )
@@ -52,4 +55,4 @@ def set_setting(
     if as_json:
         print_json({"name": name, "value": now, "unit": setting.unit})
     else:
-        say(f"{name} = {now:g} {setting.unit}")
+        say(f"{name} = {now:.15g} {setting.unit}")

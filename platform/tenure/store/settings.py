@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any
 
 from sqlalchemy import Connection, bindparam, text
@@ -36,7 +37,7 @@ class RuntimeSetting:
         if not self.least <= value <= self.most or (self.whole and value != int(value)):
             kind = "a whole number" if self.whole else "a number"
             raise UsageError(
-                f"{self.name}: {shortened(typed)!r} is refused: {kind} of {self.unit} from {self.least:g} to {self.most:g}"
+                f"{self.name}: {shortened(typed)!r} is refused: {kind} of {self.unit} from {self.least:.15g} to {self.most:.15g}"
             )
         return value
 
@@ -112,11 +113,11 @@ RETENTION_BUDGET = RuntimeSetting(
 )  # fmt: skip
 CATALOGUE = {
     setting.name: setting
-    for setting in (
+    for setting in sorted((
         AGEING, LONG_TRANSACTION, OBJECT_BYTES, PARTITIONS_AHEAD, VALIDATION_BYTES, VALIDATION_ROWS, KEEP_ACTIVITIES,
         KEEP_ATTEMPTS, RETENTION_BUDGET, UNKNOWN_KIND, KEEP_EVENTS, KEEP_EVIDENCE, KEEP_EXECUTIONS, KEEP_TASKS, KEEP_TOMBSTONES, KEEP_WORKERS,
         WORKER_OVERDUE,
-    )
+    ), key=attrgetter("name"))
 }  # fmt: skip
 
 _READ = text("select name, value, updated_at, updated_by from service_settings")

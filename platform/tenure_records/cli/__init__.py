@@ -7,7 +7,7 @@ import typer
 from tenure_records.cli import classes, fields, finding, loading, ndjson, objects, rebuilds, retention, schemas
 
 app = typer.Typer(
-    no_args_is_help=True, help="Classes of JSON objects, their computed fields and schemas.", rich_markup_mode=None
+    no_args_is_help=True, help="Classes of JSON objects, their computed fields and schemas.", rich_markup_mode="rich"
 )
 for part in (classes, loading, ndjson, objects, finding, rebuilds):
     part.add_to(app)

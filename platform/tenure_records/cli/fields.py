@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tenure_records.computed import Definition
 
 app = typer.Typer(
-    no_args_is_help=True, help="Computed fields of a class: set, drop, list, preview.", rich_markup_mode=None
+    no_args_is_help=True, help="Computed fields of a class: set, drop, list, preview.", rich_markup_mode="rich"
 )
 Class = Annotated[str, typer.Argument(metavar="CLASS", help="The class.")]
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The field: a-z, 0-9 and _.")]

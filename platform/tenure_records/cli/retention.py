@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from tenure_records.retention import Policy
 
 app = typer.Typer(
-    no_args_is_help=True, help="How long objects of a class are kept: set, show, run.", rich_markup_mode=None
+    no_args_is_help=True, help="How long objects of a class are kept: set, show, run.", rich_markup_mode="rich"
 )
 Class = Annotated[str, typer.Argument(metavar="CLASS", help="The class.")]
 
@@ -98,7 +98,7 @@ def _document(policy: Policy) -> dict[str, Any]:
 def _sentence(policy: Policy) -> str:
     bounds = []
     if policy.keep_days is not None:
-        bounds.append(f"{policy.keep_days:g} days after the last change")
+        bounds.append(f"{policy.keep_days:.15g} days after the last change")
     if policy.keep_newest is not None:
         bounds.append(f"the {policy.keep_newest} made last")
     return ", and only ".join(bounds) or "for ever"

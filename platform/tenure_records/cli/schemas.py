@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 app = typer.Typer(
     no_args_is_help=True,
     help="JSON Schemas of a class: propose one, see which objects do not fit, make it hold.",
-    rich_markup_mode=None,
+    rich_markup_mode="rich",
 )
 Class = Annotated[str, typer.Argument(metavar="CLASS", help="The class.")]
 Expected = Annotated[int | None, typer.Option("--revision", min=0, help="Refuse unless this is its number.")]

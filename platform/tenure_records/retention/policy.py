@@ -53,7 +53,7 @@ def set_retention(
 ) -> Policy:
     """Say how long the objects of a class are kept; both None: for ever. Raises NoSuchClass, InvalidClass."""
     if keep_days is not None and not (math.isfinite(keep_days) and 0 < keep_days <= MOST_DAYS):
-        raise InvalidClass(f"keep_days: {keep_days:g} is refused: more than 0, at most {MOST_DAYS} days")
+        raise InvalidClass(f"keep_days: {keep_days:.15g} is refused: more than 0, at most {MOST_DAYS} days")
     if keep_newest is not None and not 0 <= keep_newest < 2**63:
         raise InvalidClass(f"keep_newest: {keep_newest} is refused: 0 or more")
     class_id = classes.class_id(connection, class_name)

@@ -73,8 +73,15 @@ def test_a_file_becomes_schedules_with_their_groups() -> None:
     assert (poll.every, poll.steps[0][0].deadline, poll.steps[0][0].labels) == (90.0, 300.0, {"team": "feeds"})
 
 
-def test_an_empty_file_wants_nothing() -> None:
-    assert read("a.yaml", "").specs == read("a.toml", "").specs == ()
+def test_an_empty_table_wants_nothing() -> None:
+    assert read("a.yaml", "schedules: {}").specs == read("a.toml", "[schedules]").specs == ()
+
+
+@pytest.mark.parametrize("name", ["a.toml", "a.yaml"])
+@pytest.mark.parametrize("text", ["", "# nothing\n", "origin: x\n"])
+def test_a_file_without_schedules_is_refused_so_that_one_cut_off_prunes_nothing(name: str, text: str) -> None:
+    with pytest.raises(ScheduleInvalid, match=r"holds no table|names no schedules"):
+        read(name, text.replace(": x", ' = "x"') if name == "a.toml" else text)
 
 
 def one(body: str) -> str:

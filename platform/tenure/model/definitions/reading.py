@@ -57,19 +57,23 @@ def read(name: str, text: str) -> Wanted:
 
 
 def _wanted(tree: Tree) -> Wanted:
-    root = {} if tree.value is None else tree.value
+    root = tree.value
     if not isinstance(root, dict):
         raise ScheduleInvalid("it holds no table: give [schedules.NAME] for each schedule")
     unknown = [key for key in root if key not in ("origin", "schedules")]
     if unknown:
         raise _refusal(tree, (unknown[0],), "unknown; a file has origin and schedules")
-    origin, schedules = root.get("origin", ORIGIN), root.get("schedules", {})
+    origin, schedules = root.get("origin", ORIGIN), root.get("schedules")
     if not isinstance(origin, str) or not 1 <= len(origin.encode(errors="replace")) <= ORIGIN_BYTES:
         raise _refusal(tree, ("origin",), f"text of 1 to {ORIGIN_BYTES} bytes")
     try:
         check_text(origin=origin)
     except UsageError as error:
         raise _refusal(tree, ("origin",), str(error)) from None
+    if schedules is None:  # a file that was cut off must not prune all
+        raise ScheduleInvalid(
+            "it names no schedules: give [schedules.NAME] for each, or an empty table `schedules` for none"
+        )
     if not isinstance(schedules, dict):
         raise _refusal(tree, ("schedules",), "give a table with one table for each schedule, by name")
     return Wanted(origin, tuple(_spec(tree, name, body) for name, body in schedules.items()))
