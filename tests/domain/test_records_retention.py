@@ -123,6 +123,22 @@ def test_an_object_that_is_written_meanwhile_is_kept(records: Database) -> None:
     assert run(records)["rows"] == {}
 
 
+def test_who_keeps_more_while_a_run_is_under_way_is_heeded(records: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    put(records, 3_000)
+    keep(records, newest=10)
+    counted = pages.newest_from
+
+    def more_kept(*given: Any) -> int:
+        first = counted(*given)
+        keep(records, newest=2_000)
+        return first
+
+    monkeypatch.setattr(pages, "newest_from", more_kept)
+    assert run(records)["rows"] == {}
+    monkeypatch.undo()
+    assert run(records)["rows"] == {CITY: 1_000}
+
+
 def test_two_runs_beside_writers_delete_each_object_once(records: Database) -> None:
     number = scale(20_000, 2_000)
     put(records, number)

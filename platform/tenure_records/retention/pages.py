@@ -16,9 +16,10 @@ from tenure_records.schemas import evidence
 
 _COUNTED_AT_ONCE: Final = 20_000
 
-# Decided on the class's row as it is now: whoever lengthens an age in mid-run is heeded at once.
+# Decided on the class's row as it is now: whoever keeps more in mid-run is heeded at once. `newest_from` was counted for
+# `kept` objects: where more are kept by now, nothing goes for their sake in this run.
 _DUE = """(o.updated_at < clock_timestamp() - c.keep_days * interval '1 day'
-           or (c.keep_newest is not null and o.id < :newest_from))"""
+           or (c.keep_newest <= cast(:kept as bigint) and o.id < :newest_from))"""
 _PAGE = """with page as materialized (select o.ctid as place, o.id from record_objects o
         where o.class_id = :class_id and o.id > :after order by o.id limit :rows),
     free as materialized (select o.ctid as place, o.id from record_objects o cross join record_classes c
@@ -44,8 +45,8 @@ _RETIRED = """with page as materialized (select e.ctid as place, e.object_id fro
 _GONE = ", gone as (delete from schema_evidence e where e.ctid = any(array(select place from page)) returning 1)"
 _DELETE_EVIDENCE = text(_RETIRED.format(deleting=_GONE, answer="gone"))
 _COUNT_EVIDENCE = text(_RETIRED.format(deleting="", answer="page"))
-_SCHEMAS = text("""select id from schema_revisions where status = 'retired' and retired_at < :before and id >= :after
-    order by id""")
+_SCHEMAS = text("""select r.id from schema_revisions r where r.status = 'retired' and r.retired_at < :before
+    and r.id >= :after and exists (select 1 from schema_evidence e where e.schema_id = r.id) order by r.id""")
 
 
 @dataclass(frozen=True)
@@ -70,12 +71,14 @@ def newest_from(connection: Connection, class_id: int, kept: int) -> int:
 
 
 def objects(
-    connection: Connection, class_id: int, newest_from: int, after: int, rows: int, *, dry_run: bool
+    connection: Connection, class_id: int, kept: int | None, newest_from: int, after: int, rows: int, *, dry_run: bool
 ) -> Page | None:
-    """Delete (in a dry run: count) what is due of the next `rows` objects; None at the end of the class."""
+    """Delete (in a dry run: count) what is due of the next `rows` objects; None at the end of the class.
+
+    `newest_from` is what `newest_from` answered for `kept` objects."""
     if not dry_run:
         locks.share(connection, class_id)
-    here = {"class_id": class_id, "newest_from": newest_from, "after": after, "rows": rows}
+    here = {"class_id": class_id, "kept": kept, "newest_from": newest_from, "after": after, "rows": rows}
     seen, last, ids = connection.execute(_COUNT if dry_run else _DELETE, here).one()
     if not seen:
         return None
@@ -86,7 +89,7 @@ def objects(
 
 
 def retired(connection: Connection, before: datetime, after: int) -> list[int]:
-    """Schema revisions that were retired before then, from an id on."""
+    """Schema revisions with evidence that were retired before then, from an id on."""
     return list(connection.execute(_SCHEMAS, {"before": before, "after": after}).scalars())
 
 

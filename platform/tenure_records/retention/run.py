@@ -22,12 +22,16 @@ EVIDENCE = "schema_evidence"
 
 
 class Cursor(BaseModel):
-    """The class (or retired schema) in hand and the last object id looked at; `rows` deleted so far, by class."""
+    """The class (or retired schema) in hand and the last object id looked at; `rows` deleted so far, by class.
+
+    `newest_from`: the lowest id of the `kept` objects made last, when the class was begun.
+    """
 
     class_id: int = 0
     schema_id: int = 0
     after: int = 0
     newest_from: int | None = None
+    kept: int | None = None
     rows: dict[str, int] = {}
     evidence: int = 0
 
@@ -87,12 +91,12 @@ class Run:
         if self.cursor.class_id != one.class_id or self.cursor.newest_from is None:
             kept = one.keep_newest
             first = 0 if kept is None else pages.newest_from(reading, one.class_id, kept)
-            fresh = {"class_id": one.class_id, "after": 0, "newest_from": first}
+            fresh = {"class_id": one.class_id, "after": 0, "newest_from": first, "kept": kept}
             self.cursor = self.cursor.model_copy(update=fresh)
-        first = self.cursor.newest_from or 0
+        first, kept = self.cursor.newest_from or 0, self.cursor.kept
 
         def batch(tx: Connection, rows: int) -> Done | None:
-            page = pages.objects(tx, one.class_id, first, self.cursor.after, rows, dry_run=self._params.dry_run)
+            page = pages.objects(tx, one.class_id, kept, first, self.cursor.after, rows, dry_run=self._params.dry_run)
             if page is None:
                 return None
             counted = self.cursor.rows
