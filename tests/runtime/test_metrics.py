@@ -96,5 +96,5 @@ def test_no_label_is_an_id(database: Database, metrics: Metrics, figures: Figure
     metrics.stops.labels("cancel").inc()
     assert not re.search(r"[0-9a-f]{8}-[0-9a-f]{4}", metrics.text().decode())
     assert {re.sub(r".*\{|\}|=\"[^\"]*\"", "", name) for name in samples(metrics) if "{" in name} == {
-        "kind,state", "queue", "fate", "cause"
+        "kind,state", "queue", "fate", "cause", "le"
     }  # fmt: skip
