@@ -9,14 +9,16 @@ from uuid import UUID
 
 import pytest
 from sqlalchemy import text
+from sqlalchemy.exc import OperationalError
 
 from tenure import client, schedules
+from tenure.model.executions import ExecutionState
 from tenure.model.records import Lease
 from tenure.runtime.advancing import Advancer
 from tenure.services.net import SafetyNet
 from tenure.services.reaper import Reaper
 from tenure.settings import Settings
-from tenure.store.advance import advance
+from tenure.store.advance import Advanced, advance
 from tenure.store.hot import HotSession
 from tests.support import schedules as made
 from tests.support import tasks
@@ -190,6 +192,26 @@ def test_an_execution_that_waited_starts_although_whoever_ended_the_other_died(d
     net.run_once()
     net.close()
     assert len(queued(database, second)) == 1
+
+
+def test_two_that_wait_do_not_start_together(database: Database) -> None:
+    """Two nets at once, each with another of them: neither may find that none runs while the other starts its own."""
+    made.add(database, "nightly", "step.ok", overlap="queue_one")
+    first, second = run_now(database), run_now(database)
+    tasks.run_sql(
+        database, "update executions set state = 'succeeded', finished_at = clock_timestamp() where id = :id", id=first
+    )
+    tasks.run_sql(database, "update executions set state = 'running' where id = :id", id=second)
+    third = run_now(database)
+    tasks.run_sql(database, "update executions set state = 'waiting' where id = :id", id=second)
+    with database.engine.begin() as one, database.engine.connect() as two:
+        assert advance(one, second) == Advanced(ExecutionState.RUNNING, queued=1)
+        tasks.bounded(two)
+        with pytest.raises(OperationalError):
+            advance(two, third)
+        two.rollback()
+    with database.engine.begin() as two:
+        assert advance(two, third) == Advanced(ExecutionState.WAITING)
 
 
 def sweep(database: Database) -> None:

@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from sqlalchemy import text
+from sqlalchemy import event, text
 from sqlalchemy.exc import DBAPIError
 
 from tenure import schedules
@@ -238,6 +238,40 @@ def test_one_schedule_that_the_database_refuses_holds_up_no_other(database: Data
     states = dict(made.rows(database, "select schedule_name, state from executions"))
     assert states == {"first": "running", "last": "running", "poison": "failed"}
     assert tasks.value(database, "select count(*) from schedules where next_run_at <= clock_timestamp()") == 0
+
+
+def test_only_what_the_database_refuses_is_said_to_have_failed(database: Database) -> None:
+    """Another replica has the refused schedule the moment it is let go: what is claimed in its place fires as ever."""
+    for name, ago in (("poison", 2), ("good", 1)):
+        made.add(database, name)
+        made.let_come(database, name, ago=timedelta(seconds=ago))
+    tasks.run_sql(database, "alter table tasks add constraint refused check (submitter <> 'schedule poison')")
+    try:
+        with made.scheduler(database) as service, database.engine.connect() as replica:
+            times = iter((False, True))  # after the batch, after poison by itself
+
+            def let_go(*_: object) -> None:
+                if next(times, False):
+                    replica.execute(text("select 1 from schedules where name = 'poison' for update nowait"))
+
+            event.listen(service._sessions._transactions, "checkin", let_go)
+            service.run_once()
+    finally:
+        tasks.run_sql(database, "alter table tasks drop constraint refused")
+    assert dict(made.rows(database, "select schedule_name, state from executions")) == {"good": "running"}
+
+
+def test_what_takes_long_to_work_out_is_fired_all_the_same(database: Database) -> None:
+    """A year of minutes to be counted for each: together far more than a session of beat may idle in a transaction."""
+    for number in range(12):
+        made.add(database, f"{number}", cron="* * * * *", zone="America/Santiago")
+        made.let_come(database, f"{number}", ago=timedelta(days=400))
+    with made.scheduler(database, options=SESSION) as service:
+        for _ in range(12):
+            if service.run_once() > 0.0:
+                break
+    fired = "select count(*) from executions where state = 'running'"
+    assert tasks.value(database, fired) == 12
 
 
 def test_what_is_due_beyond_one_transaction_is_fired_by_the_next(database: Database) -> None:

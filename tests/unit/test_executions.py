@@ -103,6 +103,15 @@ def test_a_cancel_that_came_too_late_changes_nothing() -> None:
     assert decide(plan, 1, members, cancelling=True).state is ExecutionState.SUCCEEDED
 
 
+@pytest.mark.parametrize(
+    ("says", "state"), [(STOP, ExecutionState.FAILED), (GO_ON, ExecutionState.PARTIALLY_SUCCEEDED)]
+)
+def test_a_failure_before_the_stop_was_seen_means_what_its_step_says(says: str, state: ExecutionState) -> None:
+    plan, members = arranged([(STOP, OK)], [(says, BAD)])
+    decision = decide(plan, 1, members, cancelling=True)
+    assert (decision.state, decision.reason) == (state, "group 2: k2 failed")
+
+
 @pytest.mark.parametrize("state", [s.value for s in State])
 def test_every_state_of_a_task_is_one_of_waiting_under_way_and_ended(state: str) -> None:
     member = Member(state, None)

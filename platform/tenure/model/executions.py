@@ -115,8 +115,8 @@ class Decision:
 def decide(plan: Plan, group_index: int, members: Mapping[UUID, Member], *, cancelling: bool = False) -> Decision:
     """The next move of a running (or cancelling) execution whose current group is `group_index`."""
     found = [[members.get(step.task_id, GONE) for step in group] for group in plan]
-    if cancelling:
-        return _cancelled(plan, group_index, found)
+    if cancelling and (cancelled := _cancelled(plan, group_index, found)) is not None:
+        return cancelled
     for index in range(group_index, len(plan)):
         group = found[index]
         waiting = [step for step, member in zip(plan[index], group, strict=True) if member.waiting]
@@ -129,15 +129,15 @@ def decide(plan: Plan, group_index: int, members: Mapping[UUID, Member], *, canc
     return Decision(len(plan) - 1, (), *_complete(plan, found))
 
 
-def _cancelled(plan: Plan, group_index: int, found: list[list[Member]]) -> Decision:
+def _cancelled(plan: Plan, group_index: int, found: list[list[Member]]) -> Decision | None:
+    """None: all had ended by themselves before the stop was seen, and that counts."""
     waiting = _waiting(plan, found)
     unended = [member for group in found for member in group if not member.ended and not member.waiting]
     if unended:
         return Decision(group_index, cancel=waiting)
     if waiting or any(member.cancelled for group in found for member in group):
         return Decision(group_index, (), ExecutionState.CANCELLED, "it was cancelled", waiting)
-    # The last success was committed before the stop was seen: it wins.
-    return Decision(group_index, (), *_complete(plan, found))
+    return None
 
 
 def _complete(plan: Plan, found: list[list[Member]]) -> tuple[ExecutionState, str | None]:

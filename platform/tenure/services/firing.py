@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from datetime import datetime, timedelta
 
@@ -16,6 +17,9 @@ from tenure.store.executions import Active
 from tenure.store.schedules import Schedule
 
 TASKS = 500  # in one transaction, but always one execution whole
+SECONDS = (
+    0.1  # s for what is due: far below what a beat's session may idle in a transaction, or nothing would ever fire
+)
 BROKEN_AGAIN = timedelta(minutes=5)  # a schedule that cannot be understood here may be, after an update
 OVERLAPS = "the execution before it had not ended"
 
@@ -29,11 +33,12 @@ class Round:
         self._now = now
         self._checks = checks
         self._tasks = 0
+        self._until = time.monotonic() + SECONDS
 
     @property
     def full(self) -> bool:
         """What is claimed beyond this is claimed again in the next transaction."""
-        return self._tasks >= TASKS
+        return bool(self.fired) and (self._tasks >= TASKS or time.monotonic() >= self._until)
 
     def add(self, one: Schedule, active: Active | None, *, refused: str | None = None) -> None:
         """Everything of one claimed schedule that is due, as far as there is room; `refused`: none of it can start."""

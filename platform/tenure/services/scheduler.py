@@ -6,7 +6,7 @@ that dies or freezes in it has done nothing: the server ends its session, and th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from datetime import datetime
 from uuid import UUID
 
@@ -64,32 +64,43 @@ class Scheduler:
             if passing(error):
                 raise
             self._log.error("batch_refused", error=type(error).__name__)
-        # One of them cannot be written: one at a time, so that it holds up no other.
+        return self._fire_singly()
+
+    def _fire_singly(self) -> int:
+        """One of them cannot be written: one at a time, so that it holds up no other, and is said to have failed.
+
+        It by its id: another replica may have it by then, and what is claimed instead is as good as any.
+        """
+        refused: set[UUID] = set()
         count = 0
-        while count < BATCH and self._fire_one():
-            count += 1
+        while count < BATCH:
+            claimed: list[UUID] = []
+            try:
+                done = self._fire(1, refused=refused, claimed=claimed)
+            except DBAPIError as error:
+                if passing(error) or refused.issuperset(claimed):
+                    raise
+                refused.update(claimed)
+                continue
+            if not done:
+                break
+            count += done
         return count
 
-    def _fire_one(self) -> int:
-        try:
-            return self._fire(1)
-        except DBAPIError as error:
-            if passing(error):
-                raise
-            return self._fire(1, refused=REFUSED)
-
-    def _fire(self, room: int, *, refused: str | None = None) -> int:
-        """One transaction; how many schedules it dealt with."""
+    def _fire(self, room: int, *, refused: Collection[UUID] = (), claimed: list[UUID] | None = None) -> int:
+        """One transaction; how many schedules it dealt with. `claimed` is told which, also of one that fails."""
         with self._sessions.transaction() as connection:
             got = due_schedules.claim_due(connection, room)
             if got is None:
                 return 0
-            now, claimed = got
-            active = executions.active(connection, [one.id for one in claimed])
+            now, due = got
+            if claimed is not None:
+                claimed += [one.id for one in due]
+            active = executions.active(connection, [one.id for one in due])
             found = Round(now, self._checks)
-            for one in claimed:
+            for one in due:
                 if not found.full:
-                    found.add(one, active.get(one.id), refused=refused)
+                    found.add(one, active.get(one.id), refused=REFUSED if one.id in refused else None)
             starts = within_limits(connection, found.starts)
             made = write(connection, starts)
             due_schedules.fired(connection, found.fired)

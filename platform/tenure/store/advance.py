@@ -40,7 +40,7 @@ def advance(connection: Connection, execution_id: UUID, *, wait: bool = True) ->
         return None if found is None else Advanced(found.state)
     ids = [step.task_id for group in found.plan for step in group]
     members = executions.members(connection, execution_id, ids)
-    if found.state is ExecutionState.WAITING and not executions.begin(connection, execution_id):
+    if found.state is ExecutionState.WAITING and not executions.begin(connection, execution_id, found.schedule_id):
         return Advanced(found.state)
     cancelling = found.state is ExecutionState.CANCELLING
     decision = decide(found.plan, found.group_index, members, cancelling=cancelling)

@@ -13,6 +13,7 @@ APPLYING: Final = 0x7E11_0005  # somebody compares schedules with a file, and ch
 # Upper halves; the lower 32 bits say which one.
 ACTIVE_LIMITS: Final = 0x7E11  # a kind's active limit for one submitter
 RECORD_CLASSES: Final = 0x7E12  # the definitions of one record class
+STARTING: Final = 0x7E13  # whose turn it is among the executions of one schedule that wait
 
 
 def within(space: int, which: int) -> int:

@@ -14,6 +14,7 @@ from sqlalchemy.dialects.postgresql import ARRAY, TIMESTAMP
 
 from tenure.model.executions import ExecutionState, Member, Plan, Trigger, plan_of
 from tenure.model.records import Initiator
+from tenure.store.advisory import STARTING, within
 
 
 @dataclass(frozen=True)
@@ -147,6 +148,7 @@ def members(connection: Connection, execution_id: UUID, task_ids: Sequence[UUID]
     return {row[0]: Member(row[1], row[2]) for row in rows}
 
 
+_ONE_AT_A_TIME = text("select pg_advisory_xact_lock(:key)")
 _BEGIN = text("""update executions set state = 'running', started_at = clock_timestamp()
     where id = :id and state = 'waiting' and not exists (select 1 from executions o
         where o.schedule_id = executions.schedule_id and o.finished_at is null and o.state <> 'waiting')""")
@@ -157,8 +159,12 @@ _SETTLE = text("""with gone as (delete from execution_due where execution_id = :
     where id = :id and finished_at is null""")
 
 
-def begin(connection: Connection, execution_id: UUID) -> bool:
-    """waiting → running, if no other of its schedule runs. False: it has to wait on."""
+def begin(connection: Connection, execution_id: UUID, schedule_id: UUID) -> bool:
+    """waiting → running, if no other of its schedule runs. False: it has to wait on.
+
+    Two that wait must not each find that none runs: they look one after the other.
+    """
+    connection.execute(_ONE_AT_A_TIME, {"key": within(STARTING, schedule_id.int & 0xFFFF_FFFF)})
     return connection.execute(_BEGIN, {"id": execution_id}).rowcount == 1
 
 
