@@ -27,6 +27,21 @@ class Consumer(consumer.Consumer):
         except Exception as error:
             structlog.get_logger("tenure.consumer").warning("broker_connection_dropped", error=type(error).__name__)
 
+    def call_soon_ack(self, ack: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+        """Celery's: later, in the event loop. A task that ended while the broker was away is acked by a channel that is
+        closed by then: kombu's AttributeError would end the worker. The message comes again, and its claim is refused."""
+
+        def outlived(*given: Any, **more: Any) -> Any:
+            try:
+                return ack(*given, **more)
+            except self.connection_errors:
+                raise  # the loop ends by it, and begins anew with a new connection
+            except Exception as error:
+                structlog.get_logger("tenure.consumer").warning("ack_lost", error=type(error).__name__)
+                return None
+
+        return super().call_soon_ack(outlived, *arguments, **options)
+
     def create_task_handler(self, *arguments: Any, **options: Any) -> Callable[[Any], Any]:
         """Celery's, out of which nothing comes that a message did: it would end this worker, and then the next one."""
         handle = super().create_task_handler(*arguments, **options)
