@@ -7,6 +7,7 @@ from functools import partial
 from uuid import UUID, uuid4
 
 import pytest
+from sqlalchemy import text
 
 from tenure import registry
 from tenure.model.errors import UnknownKind
@@ -260,3 +261,24 @@ def test_a_boot_that_is_gone_loses_all_its_leases(database: Database) -> None:
         settled = recover.recover_boot(connection, one.holder.worker, crash_bound=BOUND)
     assert sorted(row[0] for row in settled) == sorted(task_ids[:2])
     assert tasks.state(database, task_ids[2]) == State.RUNNING
+
+
+@pytest.mark.parametrize("table", ["tasks", "activities"])
+def test_a_row_that_somebody_holds_keeps_no_other_task_from_being_settled(
+    database: Database, session: HotSession, table: str
+) -> None:
+    """A caller with an open transaction delays the task it has in it, not the hundred others of a sweep."""
+    held, *others = tasks.submit_many(database, 4, tasks.ONCE)
+    late = [tasks.submit(database, tasks.ONCE) for _ in range(2)]
+    for task_id in (held, *others):
+        tasks.claimed(session, task_id)
+    tasks.expire_lease(database, held, *others)
+    tasks.run_sql(database, "update tasks set start_by = clock_timestamp() where id = any(:ids)", ids=late)
+    hold = text(f"select 1 from {table} where id = any(:ids) for update")
+    with database.engine.begin() as connection:
+        connection.execute(hold, {"ids": [held, late[0]]})
+        with database.engine.begin() as sweeper:
+            tasks.bounded(sweeper)
+            assert {fate[0] for fate in recover.recover_expired(sweeper, crash_bound=BOUND)} == set(others)
+            assert due.expire(sweeper) == late[1:]
+    assert [fate[0] for fate in sweep(database)] == [held]

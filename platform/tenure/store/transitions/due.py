@@ -7,7 +7,18 @@ from uuid import UUID
 
 from sqlalchemy import Connection, text
 
-from tenure.store.transitions.parts import CLOSED, HINT_NOTIFY, HINTED, PENDING, TERMINAL, closing, event, hint, of
+from tenure.store.transitions.parts import (
+    CLOSED,
+    HINT_NOTIFY,
+    HINTED,
+    PENDING,
+    TERMINAL,
+    closing,
+    event,
+    free_of,
+    hint,
+    of,
+)
 
 BATCH = 100
 FORGOTTEN = 1000  # stop requests in one statement
@@ -22,13 +33,14 @@ _PROMOTE = text(f"""with
     select id from u""")
 
 _EXPIRE = text(f"""with
-    late as (select id from tasks where state in {PENDING} and (start_by is not null or deadline is not null)
+    late as (select id, activity_id from tasks where state in {PENDING} and (start_by is not null or deadline is not null)
                and least(start_by, deadline) <= statement_timestamp()
               and (started_at is null or deadline <= statement_timestamp()) limit {BATCH} for no key update skip locked),
+    {free_of("late")},
     u as (update tasks set state = 'failed', outcome = 'deadline_exceeded', error_code = 'deadline_exceeded',
              error_message = 'its time to start had passed', finished_at = clock_timestamp(),
              redacted_at = case when keep_params then null else clock_timestamp() end
-          where id {of("late")} and state in {PENDING} returning {CLOSED}),
+          where id {of("free")} and state in {PENDING} returning {CLOSED}),
     e as ({event("u", "'expire'", note="outcome")}),
     dh as (delete from task_hints where task_id {of("u")}),
     {closing("u", "'failed'")}
@@ -43,13 +55,14 @@ _EXPIRE_UNKNOWN = text(f"""with recursive
         and not exists (select 1 from workers w where w.role = 'worker' and kinds.kind = any(w.kinds))
         and exists (select 1 from workers w where w.role = 'worker' and w.ended_at is null
                     and w.last_seen > clock_timestamp() - interval '1 minute')),
-    late as (select id from tasks where kind {of("unknown", "kind")} and state = 'queued'
+    late as (select id, activity_id from tasks where kind {of("unknown", "kind")} and state = 'queued'
              and available_at <= statement_timestamp() - make_interval(secs => :days * 86400)
              limit {BATCH} for no key update skip locked),
+    {free_of("late")},
     u as (update tasks set state = 'failed', outcome = 'rejected', error_code = 'unknown_kind',
              error_message = 'no worker has known its kind for days', finished_at = clock_timestamp(),
              redacted_at = case when keep_params then null else clock_timestamp() end
-          where id {of("late")} and state = 'queued' returning {CLOSED}),
+          where id {of("free")} and state = 'queued' returning {CLOSED}),
     e as ({event("u", "'expire'", note="error_message")}),
     dh as (delete from task_hints where task_id {of("u")}),
     {closing("u", "'failed'")}
@@ -57,11 +70,12 @@ _EXPIRE_UNKNOWN = text(f"""with recursive
 
 # A stop asked while the holder was handing the task back: no holder is left to acknowledge it.
 _CANCEL_ASKED = text(f"""with
-    asked as (select k.id from tasks k where k.state in {PENDING} and k.id = any(array(select task_id from task_stops))
+    asked as (select k.id, k.activity_id from tasks k where k.state in {PENDING} and k.id = any(array(select task_id from task_stops))
               limit {BATCH} for no key update skip locked),
+    {free_of("asked")},
     u as (update tasks set state = 'cancelled', finished_at = clock_timestamp(), error_code = null, error_message = null,
              redacted_at = case when keep_params then null else clock_timestamp() end
-          where id {of("asked")} and state in {PENDING} returning {CLOSED}),
+          where id {of("free")} and state in {PENDING} returning {CLOSED}),
     e as ({event("u", "'acknowledge_cancel'")}),
     dh as (delete from task_hints where task_id {of("u")}),
     {closing("u", "'cancelled'")}

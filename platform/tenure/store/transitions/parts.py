@@ -82,4 +82,13 @@ def closing(source: str, activity: str, *, actor: str = "null::text", stack: str
     cx as (insert into execution_due (execution_id) select execution_id from {source} where execution_id is not null)"""
 
 
+def free_of(source: str) -> str:
+    """CTEs: `free`, those rows of `source` (id, activity_id) whose activity nobody else holds, or which have none. What
+    sweeps many at once must not wait for one of them: it would end none."""
+    return f"""
+    open as (select a.id from activities a where a.id {of(source, "activity_id")} for no key update skip locked),
+    free as (select s.id from {source} s where s.activity_id {of("open")}
+             or not exists (select 1 from activities a where a.id = s.activity_id))"""
+
+
 CLOSED = "id, state, outcome, activity_id, execution_id, keep_params, started_at, error_message"

@@ -16,7 +16,18 @@ from tenure.model.initiators import SYSTEM
 from tenure.model.items import Item
 from tenure.store import items
 from tenure.store.transitions.activities import Start, end, start
-from tenure.store.transitions.parts import ACTIVE, CLOSED, HINT_NOTIFY, HINTED, attempt_row, closing, event, hint, of
+from tenure.store.transitions.parts import (
+    ACTIVE,
+    CLOSED,
+    HINT_NOTIFY,
+    HINTED,
+    attempt_row,
+    closing,
+    event,
+    free_of,
+    hint,
+    of,
+)
 
 BATCH = 100
 
@@ -36,12 +47,21 @@ _ACTIVITY = (
 )
 
 
-def _recover(lost: str, message: str = _MESSAGE, *, history: bool = True) -> str:
+# Of a sweep: whose task or activity somebody holds is passed over too.
+_SWEPT = f"""
+    leased as (select task_id from task_leases where {{lost}}),
+    theirs as (select k.id, k.activity_id from tasks k where k.id {of("leased", "task_id")} for no key update skip locked),
+    {free_of("theirs")},
+    lost as (select id as task_id from free)"""
+_WAITED_FOR = "lost as (select task_id from task_leases where {lost})"
+
+
+def _recover(lost: str, message: str = _MESSAGE, *, history: bool = True, found: str = _SWEPT) -> str:
     written = f"""
     ra as ({attempt_row("d", "'lost'", code="'worker_lost'", message=message)}),
     re as ({event("u", "'recover'", token="(select token from d where d.task_id = u.id)", note="outcome")}),"""
     return f"""with
-    lost as (select task_id from task_leases where {lost}),
+    {found.format(lost=lost)},
     d as (delete from task_leases where task_id {of("lost", "task_id")} returning *),
     fate as (select k.id, case
                 when exists (select 1 from task_stops s where s.task_id = k.id) then 'cancelled'
@@ -69,8 +89,8 @@ def _recover(lost: str, message: str = _MESSAGE, *, history: bool = True) -> str
 
 # By the holder itself, for exactly its lease: it waits for a renewal that has the row, since nobody sweeps again.
 _ONE = "task_id = :id and token = :token and worker = :worker and pid = :pid for update"
-RECOVER_ONE = _recover(_ONE, _DISCONNECTED)
-RECOVER_ONE_DIRECT = _recover(_ONE, history=False)
+RECOVER_ONE = _recover(_ONE, _DISCONNECTED, found=_WAITED_FOR)
+RECOVER_ONE_DIRECT = _recover(_ONE, history=False, found=_WAITED_FOR)
 
 _STATEMENTS = {name: text(_recover(where)) for name, where in _LOST.items()}
 _DIRECT = text(_recover(_LOST["expired"], history=False))
