@@ -157,7 +157,7 @@ def delete_object(connection: Connection, class_name: str, key: str, *, revision
     here = {"class_id": class_id, "key": key, "revision": revision}
     gone = connection.execute(_DELETE, here).scalar()
     if gone is None:
-        found = connection.execute(_ONE, here).first()
+        found = None if revision is None else connection.execute(_ONE, here).first()
         if found is None:
             raise NoSuchObject(f"no object {shortened(key)!r} in class {shortened(class_name)!r}")
         raise _conflict(key, revision, found)

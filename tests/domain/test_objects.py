@@ -3,6 +3,7 @@
 from decimal import Decimal
 
 import pytest
+from sqlalchemy import event
 
 from tenure_records import delete_object, get_object, get_objects, put_object, put_objects
 from tenure_records.errors import InvalidKey, InvalidObject, NoSuchObject, RevisionConflict
@@ -91,3 +92,16 @@ def test_values_follow_from_the_stored_text_where_its_length_decides(records: Da
         put_object(connection, CITY, "k", long)
         put_objects(connection, CITY, [("l", long)])
     assert computed(records, "k") == computed(records, "l") == ({"total": None}, False)
+
+
+def test_an_object_that_comes_just_after_it_was_not_found_is_no_conflict(records: Database) -> None:
+    def come(_connection: object, _cursor: object, statement: str, *_rest: object) -> None:
+        if statement.startswith("delete from record_objects"):
+            with records.engine.begin() as other:
+                put_object(other, CITY, "k", {})
+
+    event.listen(records.engine, "after_cursor_execute", come)
+    with records.engine.begin() as connection, pytest.raises(NoSuchObject):
+        delete_object(connection, CITY, "k")
+    event.remove(records.engine, "after_cursor_execute", come)
+    assert scalar(records, "select revision from record_objects") == 1
