@@ -211,14 +211,15 @@ def test_a_proposal_at_any_statement_supersedes_the_scan_and_nothing_of_it_count
 @contextmanager
 def before_the_end(act: Callable[[], object]) -> Iterator[None]:
     """Do something after a scan's last transaction, just before the statement that ends its task."""
-    real = Hotline.succeed
+    real = Hotline.settle
 
-    def succeed(self: Hotline, *given: Any) -> Any:
+    def settle(self: Hotline, *given: Any) -> Any:
         act()
         return real(self, *given)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Hotline, "succeed", succeed)
+        # A task that wrote checkpoints ends by this one.
+        patch.setattr(Hotline, "settle", settle)
         yield
 
 

@@ -1,17 +1,21 @@
 """How much a scan takes in hand: rows, bytes of stored text, and objects that are too large to be looked into."""
 
+import itertools
 from typing import Any
 
 import pytest
+from sqlalchemy import text
 
+from tenure.runtime.ahead import reading_ahead
 from tenure.store import settings
 from tenure_records import put_object
 from tenure_records.errors import ActivationRefused, SchemaViolation
+from tenure_records.kinds import SchemaValidation
 from tenure_records.schemas import scans
 from tenure_records.schemas.evidence import Tally
 from tests.support.databases import Database
 from tests.support.records import CITY, scalar
-from tests.support.schemas import NAMED, activated, proposed, scanned, standing, stored
+from tests.support.schemas import NAMED, activated, asked, proposed, scanned, standing, stored
 
 MIB = 1024 * 1024
 Batches = list[list[tuple[int, int | None]]]
@@ -123,3 +127,30 @@ def test_the_limits_are_settings_and_a_proposal_keeps_the_one_it_was_made_with(
     assert scanned(records)["result"]["uninspectable"] == 1
     assert max(map(len, batches)) <= 16
     assert max(map(fetched, batches)) == 10_000
+
+
+@pytest.mark.parametrize("size", [20, 4_000], ids=["small", "large, so that the next batch is fetched ahead"])
+def test_a_batch_is_broken_off_for_a_stop_and_nothing_is_passed_over_when_it_was_none(
+    records: Database, size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scans, "LOOK_SECONDS", -1)
+    stored(records, {f"k{n:03}": of_bytes(size) for n in range(130)})
+    proposed(records)
+    task_id = asked(records)
+    with records.engine.connect() as connection, reading_ahead() as fetching:
+        reading = connection.execution_options(isolation_level="AUTOCOMMIT")
+        given = reading.execute(
+            text("select params from task_params where task_id = :id"), {"id": task_id}
+        ).scalar_one()
+        params = SchemaValidation.model_validate(given)
+        judge = scans.judge_of(reading, params)
+        assert judge is not None
+        scan, after = scans.Scan(reading, params, judge, fetching), 0
+        seen: list[int] = []
+        answers = itertools.cycle([True, True, False])
+        while (page := scan.page(after, lambda: next(answers))) is not None:
+            assert page.rows == len(page.valid) == (3 if len(seen) < 129 else 1)
+            seen += [object_id for object_id, _ in page.valid]
+            after = page.last
+    assert seen == sorted(seen)
+    assert len(seen) == 130

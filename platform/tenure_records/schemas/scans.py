@@ -24,6 +24,8 @@ from tenure_records.schemas.writing import judge_text
 # Batches that share one commit: a commit costs as much as some hundred rows.
 PAGE_ROWS: Final = 4_096
 PAGE_SECONDS: Final = 0.25
+# The slowest documents take most of a second each, and a stop is not to wait for a batch of them.
+LOOK_SECONDS: Final = 0.1
 # A smaller batch is fetched sooner than another thread could be asked to.
 LARGE_BATCH: Final = 64 * 1024
 
@@ -108,23 +110,26 @@ class Scan:
         """
         page = Page(after)
         end = time.monotonic() + PAGE_SECONDS
-        while page.rows < PAGE_ROWS and self._batch(page) and go_on() and time.monotonic() < end:
+        while page.rows < PAGE_ROWS and self._batch(page, go_on) and go_on() and time.monotonic() < end:
             pass
         return page if page.rows else None
 
-    def _batch(self, page: Page) -> bool:
-        """Judge one batch into the page, while the next one comes. False: there is nothing left."""
+    def _batch(self, page: Page, go_on: Callable[[], bool]) -> bool:
+        """Judge one batch into the page, while the next one comes. False: there is nothing left, or it was broken off."""
         found: list[Row] = self._fetch(page.last) if self._coming is None else self._coming.result()
         if not found:
             return False
-        page.last = found[-1][0]
-        page.rows += len(found)
         # What does not fit is unpacked for nothing, so the next batch asks for what fitted, and a little more.
         taken = sum(size for _, _, size, body in found if size is not None and body is not None)
         self._rows = max(1, min(self._params.batch_rows, len(found) * self._params.batch_bytes // max(taken, 1) + 1))
-        self._coming = self._ahead(self._fetch, page.last) if taken > LARGE_BATCH else None
-        self._judge_all(found, page)
-        return True
+        self._coming = self._ahead(self._fetch, found[-1][0]) if taken > LARGE_BATCH else None
+        judged = self._judge_all(found, page, go_on)
+        page.last = found[judged - 1][0]
+        page.rows += judged
+        if judged < len(found) and self._coming is not None:
+            self._coming.result()
+            self._coming = None  # it comes after rows that were not judged
+        return judged == len(found)
 
     def _fetch(self, after: int) -> list[Row]:
         params = self._params
@@ -139,8 +144,14 @@ class Scan:
         )
         return [tuple(row) for row in self._connection.exec_driver_sql(_EXECUTE, here)]
 
-    def _judge_all(self, found: list[Row], page: Page) -> None:
-        for object_id, change_seq, size, body in found:
+    def _judge_all(self, found: list[Row], page: Page, go_on: Callable[[], bool]) -> int:
+        """How many were judged: all, or fewer when `go_on` said no, but one."""
+        look = time.monotonic() + LOOK_SECONDS
+        for number, (object_id, change_seq, size, body) in enumerate(found):
+            if number and time.monotonic() > look:
+                if not go_on():
+                    return number
+                look = time.monotonic() + LOOK_SECONDS
             if body is not None:
                 verdict, findings = judge_text(self._judge, body)
                 if verdict == "valid":
@@ -151,6 +162,7 @@ class Scan:
                 page.others.append(evidence.Judged(object_id, change_seq, "uninspectable"))
             else:
                 page.reused += 1
+        return len(found)
 
 
 def total(connection: Connection, params: SchemaValidation, after: int) -> int:
