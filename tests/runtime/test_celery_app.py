@@ -334,7 +334,7 @@ def test_the_backend_writes_nothing(app: TenureCelery) -> None:
     assert app.GroupResult.restore("g") is None
 
 
-WAYS: dict[str, Callable[[TenureCelery], object]] = {
+CALLS: dict[str, Callable[[TenureCelery], object]] = {
     "delay": lambda app: app.kinds["front.export"].delay(rows=1),
     "apply_async": lambda app: app.kinds["front.export"].apply_async(kwargs={"rows": 1}),
     "a signature": lambda app: app.kinds["front.export"].s(rows=1).apply_async(),
@@ -343,11 +343,11 @@ WAYS: dict[str, Callable[[TenureCelery], object]] = {
 }
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", CALLS)
 def test_a_task_made_through_celery_has_its_activity_from_the_same_transaction(
     database: Database, app: TenureCelery, way: str
 ) -> None:
-    WAYS[way](app)
+    CALLS[way](app)
     together = """select a.xmin::text = k.xmin::text and a.task_id = k.id and a.target_name = k.kind
         from tasks k left join activities a on a.id = k.activity_id"""
     with database.engine.connect() as connection:

@@ -20,7 +20,16 @@ BEFORE = {
     "id": "00000000-0000-0000-0000-000000000000",
     "rows": 500,
 }
-OBJECTS = {"class_id": 1, "newest_from": 9, "after": 0, "rows": 500, "below": 10**9, "schema_id": 1, "object_id": 0}
+OBJECTS = {
+    "class_id": 1,
+    "newest_from": 9,
+    "kept": 5,
+    "after": 0,
+    "rows": 500,
+    "below": 10**9,
+    "schema_id": 1,
+    "object_id": 0,
+}
 STATEMENTS: dict[str, tuple[TextClause, dict[str, Any]]] = {
     "tasks": (tasks._page(False, ()), BEFORE),
     "tasks, dry": (tasks._page(True, ()), BEFORE),

@@ -88,7 +88,7 @@ def test_recovery_decides_in_the_order_cancel_deadline_crash_bound_on_lost(
     assert [a["how"] for a in seen["attempts"]] == ["lost"]
     assert tasks.value(database, "select count(*) from task_params") == (expected[0] == "queued")
     status = {"queued": "in_progress", "cancelled": "cancelled", "failed": "failed"}[expected[0]]
-    assert tasks.value(database, "select status from activities") == status
+    assert tasks.value(database, "select status from activities where task_id = :id", id=task_id) == status
 
 
 def test_recovery_needs_no_registered_kind(database: Database) -> None:
@@ -200,7 +200,7 @@ def test_tasks_that_share_an_activity_are_recovered_together(database: Database)
     tasks.cancel(database, first)
     tasks.expire_lease(database, first, second)
     assert sorted(row[1] for row in sweep(database)) == ["cancelled", "failed"]
-    assert tasks.value(database, "select status from activities") == "failed"
+    assert tasks.value(database, "select status from activities where id = :id", id=first) == "failed"
 
 
 def test_tasks_that_share_an_activity_expire_and_end_together(database: Database, session: HotSession) -> None:

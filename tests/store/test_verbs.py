@@ -48,7 +48,8 @@ def assert_whole(database: Database, scene: Scene) -> None:
     assert (seen["timestamps"]["finished_at"] is not None) == (state in TERMINAL)
     assert (seen["timestamps"]["redacted_at"] is not None) == (state in TERMINAL)
     assert tasks.value(database, "select count(*) from task_params") == (state not in TERMINAL)
-    assert (tasks.value(database, "select status from activities") == "in_progress") == (state not in TERMINAL)
+    status = tasks.value(database, "select status from activities where id = :id", id=seen["activity_id"])
+    assert (status == "in_progress") == (state not in TERMINAL)
     hints = tasks.value(database, "select count(*) from task_hints")
     if state is State.QUEUED:
         assert hints >= 1, "a queued task needs a hint"
