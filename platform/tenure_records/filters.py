@@ -89,7 +89,9 @@ def condition(given: Filter, types: Mapping[str, str], number: int) -> Condition
     """The filter over fields of these types; `number` tells its parameters from those of others. Raises InvalidQuery."""
     field, op = given.field, given.op
     if field not in types:
-        raise InvalidQuery(f"no enabled field {shortened(field)!r}: use one of {', '.join(sorted(types)) or 'none'}")
+        raise InvalidQuery(
+            f"no enabled field {shortened(field)!r}: {'use one of ' + ', '.join(sorted(types)) if types else 'there is none'}"
+        )
     if op in ("null", "failed"):
         return _absence(field, op, given.value, sql_value(field, types[field]))
     kind = base(types[field])

@@ -50,7 +50,7 @@ class Order:
         for sort in sorts:
             if sort.field not in types:
                 raise InvalidQuery(
-                    f"no enabled field {shortened(sort.field)!r}: use one of {', '.join(sorted(types)) or 'none'}"
+                    f"no enabled field {shortened(sort.field)!r}: {'use one of ' + ', '.join(sorted(types)) if types else 'there is none'}"
                 )
             if types[sort.field] in ("object", "array"):
                 raise InvalidQuery(f"{sort.field} is of type {types[sort.field]}, which has no order")

@@ -104,3 +104,10 @@ def test_every_decision_is_listed_and_has_its_three_parts() -> None:
 def test_the_readme_leads_to_every_page() -> None:
     led = {link.partition("#")[0] for link in links(README)}
     assert {f"docs/{page.name}" for page in (ROOT / "docs").glob("*.md")} <= led
+
+
+def test_the_words_of_the_glossary_are_in_order_and_said_once() -> None:
+    words = re.findall(
+        r"^\| \*\*([^*]+)\*\*", (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8"), re.MULTILINE
+    )
+    assert words == sorted(set(words), key=lambda word: re.sub("[^a-z]", " ", word))

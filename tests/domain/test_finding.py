@@ -239,7 +239,7 @@ def test_a_class_without_fields_is_found_whole_and_has_nothing_to_filter_by(reco
         assert find_objects(connection, CITY).objects == []
         put_objects(connection, CITY, [("a", {}), ("b", {})])
         assert [one.key for one in find_objects(connection, CITY).objects] == ["a", "b"]
-        with pytest.raises(InvalidQuery, match="no enabled field 'n': use one of none"):
+        with pytest.raises(InvalidQuery, match="no enabled field 'n': there is none"):
             find_objects(connection, CITY, where=[Filter("n", "eq", 1)])
 
 
