@@ -17,10 +17,11 @@ from uuid_utils.compat import uuid7
 from tenure import settings
 from tenure.caller import AnyConnection, connection_of, public_spec_of
 from tenure.model import requests
-from tenure.model.errors import ActiveLimitReached, IdempotencyConflict, TenureError, shortened
+from tenure.model.errors import ActiveLimitReached, IdempotencyConflict, Refused, TenureError, shortened
 from tenure.model.kinds import Kind, KindSpec
 from tenure.model.records import Initiator, Submitted
 from tenure.store import advisory
+from tenure.store.transitions import activities
 from tenure.store.transitions import submit as submitting
 from tenure.store.transitions.submit_many import Row, by_keys, insert_many
 
@@ -83,6 +84,7 @@ def submit_many(
     rows = [_row(spec, item, common, index, limit) for index, item in enumerate(items)]
     database = connection_of(connection)
     _hold_limit(database, spec, rows, submitter)
+    _hold_activity(database, activity, rows, submitter)
     made = insert_many(database, spec, rows, initiator=initiator, submitter=submitter, activity_id=activity)
     keys = [row.key for row in rows if row.key is not None and row.id not in made]
     known = by_keys(database, submitter, keys)
@@ -143,6 +145,25 @@ def _hold_limit(database: Connection, spec: KindSpec, rows: list[Row], submitter
         room -= 1
         if room < 0:
             raise ActiveLimitReached(f"item {index}: {limit_reached(spec)}")
+
+
+def _hold_activity(database: Connection, activity: UUID | None, rows: list[Row], submitter: str) -> None:
+    """Raises Refused if the activity cannot take the tasks; those whose key is known are made already."""
+    if activity is None or (refusal := not_attachable(database, activity)) is None:
+        return
+    known = by_keys(database, submitter, [row.key for row in rows if row.key is not None])
+    if any(row.key not in known for row in rows):
+        raise refusal
+
+
+def not_attachable(database: Connection, activity: UUID) -> Refused | None:
+    """Why no task may be added to this activity: its run would be recorded nowhere. None: one may."""
+    found = activities.status(database, activity)
+    if found is None:
+        return Refused(f"no activity {activity}: start it first, or submit without one")
+    if found[0] != "in_progress":
+        return Refused(f"activity {activity} has ended as {found[0]}: a task needs one in progress, or its own")
+    return None
 
 
 def _answer(spec: KindSpec, row: Row, known: dict[str, tuple[UUID, str, str]]) -> Submitted:

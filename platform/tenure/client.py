@@ -18,7 +18,7 @@ from uuid_utils.compat import uuid7
 
 from tenure import settings
 from tenure.batch import Item as Item
-from tenure.batch import limit_key, limit_reached
+from tenure.batch import limit_key, limit_reached, not_attachable
 from tenure.batch import submit_many as submit_many
 from tenure.caller import AnyConnection, connection_of, public_spec_of
 from tenure.model import requests
@@ -66,8 +66,9 @@ def submit(
     `scope` names what it touches outside, for limits; `exclusive`: nothing runs beside it in its scope, without a scope
     nothing at all. The same (submitter, key) with the same kind and params answers the existing task, also an ended one;
     so does the same `task_id`, for a caller that must choose it (made here otherwise: ids rise with time, and listings
-    rely on it).
-    Raises UnknownKind, InvalidParams, PayloadTooLarge, KindIsInternal, ActiveLimitReached, IdempotencyConflict.
+    rely on it). `activity`: one in progress that is to record the task, in place of its own.
+    Raises UnknownKind, InvalidParams, PayloadTooLarge, KindIsInternal, ActiveLimitReached, IdempotencyConflict, and Refused
+    for an activity that there is not or that has ended.
     """
     spec = public_spec_of(kind)
     return create(
@@ -166,6 +167,11 @@ def _insert(database: Connection, spec: KindSpec, submission: submitting.Submiss
             return found
         if submitting.active_count(database, spec.names, submission.submitter) >= spec.active_limit:
             raise ActiveLimitReached(limit_reached(spec))
+    if submission.activity_id is not None and (refusal := not_attachable(database, submission.activity_id)):
+        found = _existing(database, spec, submission, own_id)
+        if found is not None:
+            return found
+        raise refusal
     if submitting.insert(database, submission):
         return Submitted(submission.id, True)
     found = _existing(database, spec, submission, own_id)

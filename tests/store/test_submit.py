@@ -16,6 +16,7 @@ from tenure.model.errors import (
     InvalidParams,
     KindIsInternal,
     PayloadTooLarge,
+    Refused,
     TenureError,
     UnknownKind,
     UsageError,
@@ -341,9 +342,23 @@ def test_the_steepest_retry_policy_still_has_a_delay() -> None:
     assert {steep.delay(failures) for failures in (1, 64, 10_000)} == {2_592_000}
 
 
-def test_an_unknown_activity_is_not_made(database: Database) -> None:
-    submit(database, activity=uuid4())
-    assert tasks.value(database, "select count(*) from activities") == 0
+@pytest.mark.parametrize("ended", [True, False])
+def test_a_task_joins_no_activity_that_could_not_record_it(database: Database, ended: bool) -> None:
+    """One that has ended, or that there is not. Who asks again under the same key gets the task that joined in time."""
+    first = submit(database)
+    joined = submit(database, activity=first.id, key="k")
+    activity, said = (first.id, "has ended as failed") if ended else (uuid4(), "no activity")
+    tasks.run_sql(database, "update activities set status = 'failed', ended_at = clock_timestamp()")
+    before = snapshot(database)
+    with database.engine.begin() as connection:
+        with pytest.raises(Refused, match=said):
+            client.submit(connection, tasks.PLAIN, initiator=tasks.ADA, activity=activity)
+        with pytest.raises(Refused, match=said):
+            client.submit_many(
+                connection, tasks.PLAIN, [client.Item(None, "k"), None], initiator=tasks.ADA, activity=activity
+            )
+    assert changed(before, snapshot(database)) == []
+    assert submit(database, activity=activity, key="k").id == joined.id
 
 
 @pytest.mark.parametrize("at", ["0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00", "1969-12-31T23:59:59+00:00"])
