@@ -209,7 +209,14 @@ def test_an_attempt_that_resumes_declares_its_phases_anew(make_bench: Make, data
     assert seen(database, task) == [("a", "skipped"), ("c", "completed")]
 
 
-@pytest.mark.parametrize("value", [-5, "many", float("nan"), object(), 1 << 80, b"\0"])
+class Odd:
+    """A number that cannot be had, as of a proxy whose session is gone."""
+
+    def __int__(self) -> int:
+        raise LookupError
+
+
+@pytest.mark.parametrize("value", [-5, "many", float("nan"), object(), 1 << 80, b"\0", Odd()])
 def test_odd_values_never_fail_a_run(make_bench: Make, value: Any) -> None:
     def body(attempt: Attempt) -> None:
         attempt.begin(phases=[value, "b"])

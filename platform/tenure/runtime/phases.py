@@ -153,7 +153,7 @@ def _count(value: Any) -> int | None:
     """A counter as it can be stored; None for what is no number."""
     try:
         return None if value is None else min(max(int(value), 0), LARGEST)
-    except (TypeError, ValueError, OverflowError):
+    except Exception:  # whatever a value of the body's does: here it would end the thread that writes for all its tasks
         return None
 
 
