@@ -13,8 +13,15 @@ from sqlalchemy.pool import NullPool
 
 from tenure.model.errors import CredentialsRejected, DatabaseUnavailable, TenureError
 
-# libpq gives no SQLSTATE for a failed connect: these words are in every translation-free (LC_ALL=C) server message.
-_REJECTED = ("password authentication failed", "no password supplied", "no pg_hba.conf entry")
+# libpq gives no SQLSTATE for a failed connect: these words are in the messages of a server that speaks English. We cannot
+# ask it to: only a superuser may set lc_messages, and it would come too late.
+_REJECTED = (
+    "password authentication failed",
+    "no password supplied",
+    "no pg_hba.conf entry",
+    "not permitted to log in",
+)
+_DENIED = ("permission denied",)
 _MISSING = ("does not exist",)
 
 
@@ -35,7 +42,7 @@ def session_arguments(application: str, options: str = "") -> dict[str, Any]:
         "keepalives_interval": 2,
         "keepalives_count": 3,
         "tcp_user_timeout": 10_000,
-        "options": rf"-c TimeZone=UTC -c lc_messages=C -c default_transaction_isolation=read\ committed {options}".strip(),
+        "options": rf"-c TimeZone=UTC -c default_transaction_isolation=read\ committed {options}".strip(),
     }
 
 
@@ -63,6 +70,8 @@ def refused(error: DBAPIError) -> TenureError:
     text = str(error.orig)
     if any(words in text for words in _REJECTED):
         return CredentialsRejected("the database refused the user or password: check TENURE_DATABASE_URL")
+    if any(words in text for words in _DENIED):
+        return CredentialsRejected("the role of TENURE_DATABASE_URL may not connect to its database: grant it CONNECT")
     if any(words in text for words in _MISSING):
         return CredentialsRejected(
             "the database or role of TENURE_DATABASE_URL does not exist: create it or correct the URL"
