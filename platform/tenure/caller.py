@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, TypeAlias
+
 from sqlalchemy import Connection
-from sqlalchemy.orm import Session
 
 from tenure import registry, settings
 from tenure.model.errors import KindIsInternal
 from tenure.model.kinds import Kind, KindSpec
 
-AnyConnection = Connection | Session
+if TYPE_CHECKING:  # the ORM takes a fifth of a second to import, and who hands in no session may not need it
+    from sqlalchemy.orm import Session
+
+AnyConnection: TypeAlias = "Connection | Session"
 
 
 def connection_of(source: AnyConnection) -> Connection:
     """The connection itself, or the one of the session's transaction."""
-    return source.connection() if isinstance(source, Session) else source
+    return source if isinstance(source, Connection) else source.connection()
 
 
 def spec_of(kind: str | KindSpec | Kind) -> KindSpec:

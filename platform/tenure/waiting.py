@@ -7,10 +7,10 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 
-from sqlalchemy import Connection, Engine
+from sqlalchemy import Engine
 from sqlalchemy.exc import DBAPIError
-from sqlalchemy.orm import Session
 
+from tenure.caller import AnyConnection
 from tenure.model.errors import DatabaseUnavailable, UsageError
 from tenure.store.connect import disconnected, engine_for, reachable
 
@@ -19,7 +19,7 @@ FIRST_NAP, GROWTH = 0.01, 1.3
 LONGEST_NAP = 0.5
 PATIENCE = 60.0  # s that a database may be away while somebody waits: what he waits for goes on without him
 
-Open = Callable[[], AbstractContextManager[Connection | Session]]
+Open = Callable[[], AbstractContextManager[AnyConnection]]
 Source = str | Engine | Open
 
 
@@ -43,10 +43,6 @@ def opener(source: Source) -> Iterator[Open]:
 
     A connection that is open already is refused: its transaction may never see the end of what is waited for.
     """
-    if isinstance(source, Connection | Session):
-        raise UsageError(
-            "waiting needs a URL, an engine or what makes sessions: a session's own transaction would stay open"
-        )
     if isinstance(source, Engine):
         yield lambda: reachable(source)
     elif isinstance(source, str):
@@ -55,8 +51,12 @@ def opener(source: Source) -> Iterator[Open]:
             yield lambda: reachable(engine)
         finally:
             engine.dispose()
-    else:
+    elif callable(source):
         yield source
+    else:
+        raise UsageError(
+            "waiting needs a URL, an engine or what makes sessions: a session's own transaction would stay open"
+        )
 
 
 class Patience:

@@ -6,9 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import Connection
-from sqlalchemy.orm import Session
-
+from tenure.caller import AnyConnection, connection_of
 from tenure.model.errors import NoSuchTask
 from tenure.model.states import ACTIVE, TERMINAL, State
 from tenure.store import settings as runtime_settings
@@ -16,13 +14,13 @@ from tenure.store import why as store
 from tenure.why_rules import Reason, refusals, waits
 
 
-def why(connection: Connection | Session, task_id: UUID) -> dict[str, Any]:
+def why(connection: AnyConnection, task_id: UUID) -> dict[str, Any]:
     """id, kind, queue, scope, state, claimable, ahead (hints before its own), holder, limits[{what, name, most, running}],
     reasons[{code, text}], most decisive first.
 
     `claimable` is the claim's own predicate; `reasons` is never empty. Raises NoSuchTask.
     """
-    database = connection.connection() if isinstance(connection, Session) else connection
+    database = connection_of(connection)
     overdue = runtime_settings.value(database, runtime_settings.WORKER_OVERDUE)
     facts = store.facts(database, task_id, overdue=overdue)
     if facts is None:
