@@ -30,7 +30,7 @@ _NEWER = """on conflict (schema_id, object_id) do update set change_seq = exclud
            or exists (select 1 from schema_scans s where s.id = e.scan_id and s.published_at is null)))"""
 _VALID = text(f"""{_INTO} select :schema_id, id, seq, :scan_id, :token, 'valid', null
     from unnest({_IDS}) as u (id, seq) {_NEWER}""")
-_OTHERS = text(f"""{_INTO} select :schema_id, id, seq, :scan_id, :token, v, nullif(f, '')::jsonb
+_MIXED = text(f"""{_INTO} select :schema_id, id, seq, :scan_id, :token, v, nullif(f, '')::jsonb
     from unnest({_IDS}, string_to_array(:verdicts, ','), string_to_array(:findings, chr(10))) as u (id, seq, v, f) {_NEWER}""")
 _FORGET = text("""delete from schema_evidence e using schema_revisions r
     where r.class_id = :class_id and r.status <> 'retired' and e.schema_id = r.id and e.object_id = any(:ids)""")
@@ -111,19 +111,19 @@ def write(
 ) -> None:
     """Write what was judged: `valid` as (object id, change_seq), all else whole. What is newer stays as it is."""
     here = {"schema_id": schema_id, "scan_id": scan_id, "token": token}
-    if valid:
-        ordered = sorted(valid)  # the lock order
-        ids, seqs = zip(*ordered, strict=True)
-        connection.execute(_VALID, {**here, "ids": ",".join(map(str, ids)), "seqs": ",".join(map(str, seqs))})
+    # All in one order, that of the locks: valid ones before the others would be two, and a deadlock with who has it so too.
     if others:
-        rows = sorted(others, key=lambda one: one.object_id)
+        rows = sorted([*others, *(Judged(*one, "valid") for one in valid)], key=lambda one: one.object_id)
         columns = {
             "ids": ",".join(str(one.object_id) for one in rows),
             "seqs": ",".join(str(one.change_seq) for one in rows),
             "verdicts": ",".join(one.verdict for one in rows),
             "findings": "\n".join(_encoded(one) for one in rows),
         }
-        connection.execute(_OTHERS, {**here, **columns})
+        connection.execute(_MIXED, {**here, **columns})
+    elif valid:
+        ids, seqs = zip(*sorted(valid), strict=True)
+        connection.execute(_VALID, {**here, "ids": ",".join(map(str, ids)), "seqs": ",".join(map(str, seqs))})
 
 
 def forget(connection: Connection, class_id: int, ids: Sequence[int]) -> None:

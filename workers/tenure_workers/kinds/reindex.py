@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from pydantic import BaseModel
+from sqlalchemy import Connection
 
 from tenure.model.kinds import kind
 from tenure.model.retry import Reject
@@ -10,7 +13,9 @@ from tenure.model.stops import Cancelled
 from tenure.runtime.ahead import reading_ahead
 from tenure.runtime.attempt import Attempt
 from tenure_records import reindex
+from tenure_records.giving_way import giving_way
 from tenure_records.kinds import REINDEX, Reindex
+from tenure_records.scope import Scope
 
 NAMED = 1000  # objects with errors that get an item; the rest is counted
 
@@ -44,21 +49,24 @@ def records_reindex(attempt: Attempt, params: Reindex) -> None:
             coming = ahead(reindex.read, reading, params, scope, cursor.after, reindex.next_rows(params, None))
             while (page := coming.result()) is not None:
                 coming = ahead(reindex.read, reading, params, scope, page.last, reindex.next_rows(params, page))
-                with attempt.transaction() as tx:
-                    if not reindex.store(tx, params, attempt.task_id, scope, cursor.after, page):
-                        raise _superseded()
-                    found = reindex.items(page, params.class_name, NAMED - cursor.named)
-                    wrong = reindex.with_errors(page)
-                    attempt.items(tx, found)
-                    attempt.count(tx, evaluated=page.rows - wrong, evaluated_with_errors=wrong - len(found))
-                    after = Cursor(after=page.last, named=cursor.named + len(found))
-                    cursor = attempt.checkpoint(tx, after, processed=page.rows)
+                cursor = giving_way(attempt, partial(_store, attempt, params, scope, cursor, page))
                 attempt.progress(attempt.counters.processed)
     attempt.phase("publish")
     with attempt.transaction() as tx:
         if not reindex.finish(tx, params, attempt.task_id):
             raise _superseded()
     attempt.summary = f"{attempt.counters.processed} objects of class {params.class_name} evaluated"
+
+
+def _store(attempt: Attempt, params: Reindex, by: Scope, last: Cursor, page: reindex.Page, tx: Connection) -> Cursor:
+    if not reindex.store(tx, params, attempt.task_id, by, last.after, page):
+        raise _superseded()
+    found = reindex.items(page, params.class_name, NAMED - last.named)
+    wrong = reindex.with_errors(page)
+    attempt.items(tx, found)
+    attempt.count(tx, evaluated=page.rows - wrong, evaluated_with_errors=wrong - len(found))
+    after = Cursor(after=page.last, named=last.named + len(found))
+    return attempt.checkpoint(tx, after, processed=page.rows)
 
 
 def _superseded() -> Cancelled:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from pydantic import BaseModel
+from sqlalchemy import Connection
 
 from tenure.model.kinds import kind
 from tenure.model.retry import Reject
@@ -10,6 +13,7 @@ from tenure.model.stops import Cancelled
 from tenure.runtime.ahead import reading_ahead
 from tenure.runtime.attempt import Attempt
 from tenure_records import reindex
+from tenure_records.giving_way import giving_way
 from tenure_records.kinds import SCHEMA_VALIDATION, SchemaValidation
 from tenure_records.schemas import scans
 
@@ -63,13 +67,7 @@ def records_schema_validation(attempt: Attempt, params: SchemaValidation) -> dic
             coming = ahead(scan.page, cursor.after, attempt.is_running)
             while (page := coming.result()) is not None:
                 coming = ahead(scan.page, page.last, attempt.is_running)
-                with attempt.transaction() as tx:
-                    if not scans.store(tx, params, attempt.token, page):
-                        raise _superseded()
-                    invalid = sum(1 for one in page.others if one.verdict == "invalid")
-                    attempt.count(tx, valid=len(page.valid), invalid=invalid, judged_before=page.reused,
-                                  uninspectable=len(page.others) - invalid)  # fmt: skip
-                    cursor = attempt.checkpoint(tx, cursor.past(page), processed=page.rows)
+                cursor = giving_way(attempt, partial(_store, attempt, params, page, cursor.past(page)))
                 attempt.progress(attempt.counters.processed)
     attempt.phase("conclude")
     with attempt.transaction() as tx:
@@ -81,6 +79,15 @@ def records_schema_validation(attempt: Attempt, params: SchemaValidation) -> dic
         f"{found.invalid} invalid, {found.uninspectable} uninspectable, {found.reused} judged before"
     )
     return vars(found)
+
+
+def _store(attempt: Attempt, params: SchemaValidation, page: scans.Page, after: Cursor, tx: Connection) -> Cursor:
+    if not scans.store(tx, params, attempt.token, page):
+        raise _superseded()
+    invalid = sum(1 for one in page.others if one.verdict == "invalid")
+    attempt.count(tx, valid=len(page.valid), invalid=invalid, judged_before=page.reused,
+                  uninspectable=len(page.others) - invalid)  # fmt: skip
+    return attempt.checkpoint(tx, after, processed=page.rows)
 
 
 def _superseded() -> Cancelled:
