@@ -1,6 +1,7 @@
 """Items of an attempt: fenced, committed with the checkpoint, bounded, and added up where they are written."""
 
 from collections.abc import Callable
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -82,6 +83,11 @@ def test_what_postgresql_cannot_hold_or_is_too_long_is_bounded(make_bench: Make)
         (Item(""), "item 1: change '': 1 to 64 bytes"),
         (Item("x" * 65), "item 1: change"),
         (Item("updated", message="odd"), "item 1: a message or an unhandled error needs the type of the error"),
+        (
+            Item("updated", snapshot={"a": [{"b": Decimal("1E+200000")}]}),
+            "item 1: its snapshot holds a number with an exponent",
+        ),
+        (Item("updated", snapshot={"a": Decimal("1E-20000")}), "item 1: its snapshot holds a number with an exponent"),
         (Item("updated", snapshot={"a": object()}), "item 1: its snapshot holds something that JSON cannot carry"),
         (Item("updated", snapshot={"a": "\0"}), "item 1: its snapshot holds a NUL character"),
         (Item("updated", outcomes=[Outcome("")]), "item 1: outcome ''"),

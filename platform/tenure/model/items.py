@@ -5,9 +5,11 @@ Plain values, and the lines in which they go to the database: bounded, and witho
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import Any, Final
 
 import msgspec
@@ -22,6 +24,9 @@ CHANGE_BYTES: Final = 64
 DOCUMENT_BYTES: Final = 16 * 1024  # of a snapshot, of a tree of outcomes
 PAGE: Final = 1000  # items in one statement
 PAGE_CHARACTERS: Final = 4 * 1024 * 1024
+_FAR: Final = re.compile(
+    r"(?<=\d)E[+-]?\d{4,}"
+)  # a decimal number that jsonb may refuse; found in a text it does no harm
 _ENCODER: Final = msgspec.json.Encoder(decimal_format="number")
 
 
@@ -171,4 +176,22 @@ def _document(index: int, name: str, value: object) -> str:
     document = encoded.decode()
     if holds_nul(document):
         raise UsageError(f"item {index}: its {name} holds a NUL character, which cannot be stored")
+    if _FAR.search(document) and any(map(_far, _decimals(value))):
+        raise UsageError(f"item {index}: its {name} holds a number with an exponent beyond a thousand")
     return document
+
+
+def _far(number: Decimal) -> bool:
+    return abs(number.adjusted()) >= 1000
+
+
+def _decimals(value: object) -> Iterator[Decimal]:
+    """The decimal numbers in a document, as its encoder walks it."""
+    if isinstance(value, Decimal):
+        yield value
+    elif isinstance(value, Mapping):
+        for one in value.values():
+            yield from _decimals(one)
+    elif isinstance(value, list | tuple | set | frozenset):
+        for one in value:
+            yield from _decimals(one)
