@@ -13,6 +13,7 @@ from tenure_records import create_class, delete_object, put_objects
 from tenure_records.errors import InvalidClass, NoSuchClass
 from tenure_records.kinds import RECORDS_RETENTION
 from tenure_records.retention import get_retention, pages, set_retention
+from tenure_records.retention.run import Run
 from tenure_workers.kinds.records_retention import records_retention
 from tests.support import aged, tasks
 from tests.support.command import Tenure
@@ -216,6 +217,24 @@ def test_evidence_of_a_schema_goes_some_time_after_it_was_retired(records: Datab
     assert scalar(records, "select count(*) from schema_evidence") == 700
     aged.keep(records, settings.KEEP_EVIDENCE, 10)
     assert run(records)["evidence"] == 700
+
+
+def test_evidence_goes_too_where_a_class_could_not_be_finished(
+    records: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keep(records, days=2)
+    tasks.run_sql(
+        records,
+        """with r as (insert into schema_revisions (class_id, number, status, schema, digest, object_bytes,
+                proposer_type, proposer_id, proposer_name, retired_at)
+            select id, 1, 'retired', '{}', sha256(''), 1, 'user', '1', 'me', clock_timestamp() - interval '40 days'
+            from record_classes returning id)
+        insert into schema_evidence (schema_id, object_id, change_seq, verdict)
+        select r.id, n, n, 'valid' from r, generate_series(1, 700) n""",
+    )
+    monkeypatch.setattr(Run, "_class", lambda *_: False)
+    done = run(records)
+    assert (done["left"], done["evidence"]) == ([CITY], 700)
 
 
 def test_bounds_that_make_no_sense_and_unknown_classes_are_refused(records: Database) -> None:

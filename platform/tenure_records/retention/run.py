@@ -24,7 +24,7 @@ EVIDENCE = "schema_evidence"
 class Cursor(BaseModel):
     """The class (or retired schema) in hand and the last object id looked at; `rows` deleted so far, by class.
 
-    `newest_from`: the lowest id of the `kept` objects made last, when the class was begun.
+    `evidence_after` is of the schema. `newest_from`: the lowest id of the `kept` objects made last, when the class was begun.
     """
 
     class_id: int = 0
@@ -32,6 +32,7 @@ class Cursor(BaseModel):
     after: int = 0
     newest_from: int | None = None
     kept: int | None = None
+    evidence_after: int = 0
     rows: dict[str, int] = {}
     evidence: int = 0
 
@@ -70,9 +71,9 @@ class Run:
             budget = Budget.read(reading)
             self._attempt.phase("objects")
             left = [one.class_name for one in self._policies(reading) if not self._class(reading, budget, one)]
-            if everything and not left:
+            if everything:
                 self._attempt.phase("evidence")
-                left = [] if self._evidence(reading, budget) else [EVIDENCE]
+                left += [] if self._evidence(reading, budget) else [EVIDENCE]
         return Outcome(
             dry_run=self._params.dry_run, drained=not left, rows=self.cursor.rows, evidence=self.cursor.evidence,
             left=left,
@@ -114,13 +115,13 @@ class Run:
 
     def _schema(self, budget: Budget, schema_id: int) -> bool:
         if self.cursor.schema_id != schema_id:
-            self.cursor = self.cursor.model_copy(update={"schema_id": schema_id, "after": 0})
+            self.cursor = self.cursor.model_copy(update={"schema_id": schema_id, "evidence_after": 0})
 
         def batch(tx: Connection, rows: int) -> Done | None:
-            page = pages.retired_evidence(tx, schema_id, self.cursor.after, rows, dry_run=self._params.dry_run)
+            page = pages.retired_evidence(tx, schema_id, self.cursor.evidence_after, rows, dry_run=self._params.dry_run)
             if page is None:
                 return None
-            moved = {"after": page.after, "evidence": self.cursor.evidence + page.gone}
+            moved = {"evidence_after": page.after, "evidence": self.cursor.evidence + page.gone}
             return Done(page.seen, page.gone, self.cursor.model_copy(update=moved))
 
         return drain(self._attempt, budget, batch, self._keep)
