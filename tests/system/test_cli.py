@@ -97,7 +97,7 @@ def test_without_a_database_it_says_how_to_get_one(tenure: Tenure) -> None:
 
 def test_a_database_without_or_with_another_schema_names_the_command(tenure: Tenure, database: Database) -> None:
     shipped = sorted(path.name[:4] for path in (ROOT / "migrations" / "versions").glob("[0-9]*.py"))
-    cases = {**dict.fromkeys((shipped[0], shipped[-2]), "run `tenure migrate`"), "9999": "deploy the newer code"}
+    cases = {**dict.fromkeys(shipped[:-1], "run `tenure migrate`"), "9999": "deploy the newer code"}
     for revision, words in cases.items():
         with database.engine.begin() as connection:
             connection.execute(text("update alembic_version set version_num = :r"), {"r": revision})
